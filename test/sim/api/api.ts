@@ -12,7 +12,7 @@ import { type Answering, type Caller, SimConnection } from './connection.ts';
 import { connectionRefused } from './errors.ts';
 import { type Answered, type Failure, failed } from './faults.ts';
 import { type Objects, States } from './states.ts';
-import { Watches } from './watches.ts';
+import { Watches, type Whom } from './watches.ts';
 
 export interface SimApiOptions {
   readonly time: SimTime;
@@ -27,6 +27,8 @@ export interface SimApiOptions {
   readonly stride?: number;
   /** Kinds that this server does not have, such as ServiceCIDR before 1.33. */
   readonly missing?: readonly string[];
+  /** It has no HTTP/2: each watch has a connection of its own, which ends without the others. */
+  readonly isHttp1?: boolean;
   /** It can stream lists (KEP-3157), unless it is said that it cannot. */
   readonly streamsLists?: boolean;
 }
@@ -73,7 +75,7 @@ export class SimApi {
       creationTimestamp: () => `${new Date(time.wall).toISOString().slice(0, 19)}Z`,
     });
     this.#states = new States(this.#store.version);
-    this.#watches = new Watches(time, this.#store);
+    this.#watches = new Watches(time, this.#store, options);
   }
 
   /** The number of the newest state: it grows with every write and restore. It is no resourceVersion. */
@@ -153,7 +155,7 @@ export class SimApi {
     const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
     this.#tellRestored(before, this.#states.at(this.#states.newest));
-    this.resetAll();
+    this.reset();
   }
 
   /** etcd is restored from a backup that lacks the last writes; fewer of them where the history is shorter. */
@@ -162,9 +164,9 @@ export class SimApi {
     this.restoreTo(Math.max(this.#store.oldest, kept.at(-1)?.version ?? this.#states.versionOf(0)));
   }
 
-  /** Every connection ends in the middle, as of a server that crashes. */
-  resetAll(): void {
-    this.#watches.reset();
+  /** Every connection ends in the middle, as of a server that crashes; or some do. */
+  reset(whom: Whom = 'all'): void {
+    this.#watches.reset(whom);
   }
 
   /** The server ends all watches in order, as when their time is up. */
@@ -176,8 +178,8 @@ export class SimApi {
    * Open watches say nothing any more. `dead`: their connection is gone without a word, and PINGs find it; `swallowed`: something on the
    * way holds what is sent, and the watch ends in order when its time is up. New watches work.
    */
-  goSilent(how: 'dead' | 'swallowed' = 'dead'): void {
-    this.#watches.silence(how);
+  goSilent(how: 'dead' | 'swallowed' = 'dead', whom: Whom = 'all'): void {
+    this.#watches.silence(how, whom);
   }
 
   /** The next line of each open watch is torn; that of a quiet one within 2 s. */
@@ -196,7 +198,7 @@ export class SimApi {
    */
   outage(how: Outage | undefined): void {
     this.#outage = how;
-    if (how === 'refused') this.resetAll();
+    if (how === 'refused') this.reset();
     if (how === 'unanswered') this.goSilent('dead');
   }
 

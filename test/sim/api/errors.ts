@@ -9,6 +9,11 @@ export function connectionReset(message = 'read ECONNRESET'): Error {
   return socketError('ECONNRESET', message);
 }
 
+/** The peer does not answer probes of a quiet connection (TCP keep-alive). */
+export function connectionTimedOut(): Error {
+  return socketError('ETIMEDOUT', 'read ETIMEDOUT');
+}
+
 export function connectionRefused({ hostname, port }: URL): Error {
   return socketError('ECONNREFUSED', `connect ECONNREFUSED ${hostname}:${port || 443}`);
 }

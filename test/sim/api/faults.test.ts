@@ -51,7 +51,7 @@ async function round(t: TestContext, { fault, at, seed }: Round): Promise<readon
     churn(world);
     await world.run(world.random.below(30));
     if (i === 5) world.api.endWatches();
-    if (i === 8) world.api.resetAll();
+    if (i === 8) world.api.reset();
   }
   await world.run(WELL);
   if (isMet && fault.kind === 'kill') assert.deepEqual([agent.process.open, world.api.watches], [[], 0]);

@@ -1,4 +1,5 @@
 /** All answers that the simulated API server has under way: its watches, and the bodies of its lists. */
+import { KEEP_ALIVE } from '../../../src/cluster/api/answer.ts';
 import { ConnectionDead } from '../../../src/cluster/api/http2.ts';
 import { watchType } from '../../helpers/cluster/api/api-forms.ts';
 import { bookmarkEvent, changeEvent } from '../../helpers/cluster/api/api-lists.ts';
@@ -7,9 +8,15 @@ import type { SimTime } from '../engine/time.ts';
 import type { WatchAnswer, WholeAnswer } from './answers.ts';
 import { SimBody } from './body.ts';
 import { type Caller, incoming, wholeAnswer } from './connection.ts';
-import { connectionReset } from './errors.ts';
+import { connectionReset, connectionTimedOut } from './errors.ts';
 import type { Answered, Cut } from './faults.ts';
 import { SimWatch } from './watch.ts';
+
+/** Milliseconds until the kernel ends a quiet connection whose peer is gone: it probes after KEEP_ALIVE, and ten times. */
+const KEPT_ALIVE = KEEP_ALIVE + 10_000;
+
+/** `some`: each second connection, where each watch has one of its own, as over HTTP/1.1. */
+export type Whom = 'all' | 'some';
 
 /** Milliseconds until a watch that a fault cuts ends, where nothing is told on it. */
 const CUT_WITHIN = 2000;
@@ -28,9 +35,13 @@ export class Watches {
   /** Milliseconds by kind. */
   readonly #lags = new Map<string, number>();
 
-  constructor(time: SimTime, store: ApiStore) {
+  readonly #isHttp1: boolean;
+
+  /** `isHttp1`: each answer has a connection of its own, without PINGs. */
+  constructor(time: SimTime, store: ApiStore, { isHttp1 = false }: { readonly isHttp1?: boolean } = {}) {
     this.#time = time;
     this.#store = store;
+    this.#isHttp1 = isHttp1;
   }
 
   get count(): number {
@@ -74,22 +85,24 @@ export class Watches {
     return answered;
   }
 
-  reset(): void {
-    for (const { watch } of [...this.#open]) watch.body.fail(connectionReset());
-    for (const answered of [...this.#whole]) answered.reset();
+  reset(whom: Whom): void {
+    for (const { watch } of chosen(this.#open, whom)) watch.body.fail(connectionReset());
+    for (const answered of chosen(this.#whole, whom)) answered.reset();
   }
 
   end(): void {
     for (const { watch } of this.#open) watch.body.end();
   }
 
-  silence(how: 'dead' | 'swallowed'): void {
-    for (const { watch, caller } of this.#open) {
-      const { every, answer } = caller.pings;
-      const after = every + answer;
-      const text = `no answer to a PING: nothing was received for ${after / 1000} s`;
-      watch.silence(how === 'dead' ? { after, error: new ConnectionDead(text) } : undefined);
-    }
+  silence(how: 'dead' | 'swallowed', whom: Whom): void {
+    for (const { watch, caller } of chosen(this.#open, whom))
+      watch.silence(how === 'dead' ? this.#foundDead(caller) : undefined);
+  }
+
+  #foundDead({ pings }: Caller): { readonly after: number; readonly error: Error } {
+    if (this.#isHttp1) return { after: KEPT_ALIVE, error: connectionTimedOut() };
+    const after = pings.every + pings.answer;
+    return { after, error: new ConnectionDead(`no answer to a PING: nothing was received for ${after / 1000} s`) };
   }
 
   tear(how: 'reset' | 'short', within: number): void {
@@ -100,4 +113,8 @@ export class Watches {
     if (milliseconds > 0) this.#lags.set(kind, milliseconds);
     else this.#lags.delete(kind);
   }
+}
+
+function chosen<T>(all: Iterable<T>, whom: Whom): readonly T[] {
+  return [...all].filter((_, i) => whom === 'all' || i % 2 === 0);
 }

@@ -40,6 +40,8 @@ export interface HistoryPlan {
   readonly longestSent: number | undefined;
   /** Something served before the first agent. */
   readonly predecessor: Predecessor | undefined;
+  /** The API server, or a proxy before it, has no HTTP/2: a fault of one connection is none of the others. */
+  readonly isHttp1: boolean;
   /** The API server can do so. */
   readonly canStream: boolean;
   readonly steps: readonly Step[];
@@ -86,6 +88,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
     longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
     predecessor: predecessorOf(seed),
+    isHttp1: new Random(seed ^ 0x4771).chance(0.2),
     confirms,
     relays: new Random(seed ^ 0x4e1a).chance(0.15),
     hasFleet,

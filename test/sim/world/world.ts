@@ -97,6 +97,7 @@ export class SimWorld {
       latency: () => 1 + latency.below(4),
       stride: 1000,
       streamsLists: options.plan.canStream,
+      isHttp1: plan.isHttp1,
       onChange: ({ kind, key, after }) => {
         if (after === undefined) this.versions.remove(kind, key);
         else this.versions.put(after);
@@ -174,7 +175,7 @@ export class SimWorld {
   heal(): void {
     this.#silent = undefined;
     this.api.outage(undefined);
-    this.api.resetAll();
+    this.api.reset();
     this.agents.revive();
     this.#fleet?.heal();
   }
@@ -317,10 +318,11 @@ export class SimWorld {
 
   #disturbApi(what: Extract<Action, { kind: 'api' }>['what']): void {
     const { api } = this;
+    const whom = this.#options.plan.isHttp1 ? 'some' : 'all';
     if (what === 'go-silent') {
-      api.goSilent();
+      api.goSilent('dead', whom);
       this.#fleet?.silenced();
-    } else if (what === 'reset') api.resetAll();
+    } else if (what === 'reset') api.reset(whom);
     else if (what === 'go-down') api.outage('refused');
     else if (what === 'come-up') api.outage(undefined);
     else if (what === 'compact') api.compact();
