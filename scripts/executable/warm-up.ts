@@ -5,6 +5,7 @@
 import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Platform } from '../../src/agent/platform.ts';
+import { realRecordingFiles } from '../../src/agent/recording/recording-files.ts';
 import { Recordings } from '../../src/agent/recording/recordings.ts';
 import { relaySockets } from '../../src/agent/relay/sockets.ts';
 import { Reloader } from '../../src/agent/reload.ts';
@@ -34,7 +35,7 @@ export async function warmUp(answers: Answers, timeout = SYNC_TIMEOUT_MS): Promi
   const config = configFromFlags(flags);
   const log = await createLog(config.log);
   const stop = new AbortController();
-  const recordings = new Recordings(new Recorder(realClock), log);
+  const recordings = new Recordings({ recorder: new Recorder(realClock), log, files: realRecordingFiles });
   let isSynced = false;
   const platform = nothingOutside(answers, () => {
     isSynced = true;
@@ -107,6 +108,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       documents: documentFiles,
       readOne: () => Promise.reject(new Error('there is no file')),
       watch: () => ({ onEnd: () => undefined, close: () => undefined }),
+      recordings: realRecordingFiles,
     },
     process: {
       listen: () => Promise.resolve({ close: ignored }),

@@ -26,6 +26,7 @@ import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
 import { realSettings, type SettingFiles } from '../kernel/sysctls.ts';
 import { type OpenServer, openServer } from '../serve/http.ts';
 import { type Probe, tcpProbe } from './failover/probe.ts';
+import { type RecordingFiles, realRecordingFiles } from './recording/recording-files.ts';
 import { type RelaySockets, relaySockets } from './relay/sockets.ts';
 
 /** The kernel's nftables, with the sockets that were opened for it. */
@@ -82,6 +83,8 @@ export interface Files {
   /** The file that --config names. Throws FileUnreadable. */
   readOne(path: string): Promise<OneFile>;
   readonly watch: WatchFolder;
+  /** Of --record-dir. */
+  readonly recordings: RecordingFiles;
 }
 
 /** This process, and its ports. */
@@ -133,7 +136,7 @@ export const realPlatform: Platform = {
     // Loaded only here: it is done once.
     removeLeftTraces: async () => await (await import('../kernel/trace-table.ts')).removeLeftTraces(),
   },
-  files: { documents: documentFiles, readOne: readOneFile, watch: watchFolder },
+  files: { documents: documentFiles, readOne: readOneFile, watch: watchFolder, recordings: realRecordingFiles },
   process: {
     listen: openServer,
     relay: relaySockets,

@@ -39,7 +39,7 @@ export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise
   let { mode } = options.config;
   // Held until the process ends, because a write to the kernel may still go on even after an error.
   await holdName({ log, clock: realClock, signal, names, mode: () => mode });
-  const recordings = new Recordings(new Recorder(realClock), log);
+  const recordings = new Recordings({ recorder: new Recorder(realClock), log, files: platform.files.recordings });
   const onConfig = (config: Config) => {
     mode = config.mode;
   };

@@ -1,6 +1,7 @@
 /** A recorder whose folder of --record-dir is open, with a Service to change. */
 
 import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
+import { realRecordingFiles } from '../../src/agent/recording/recording-files.ts';
 import { HistoryArchive } from '../../src/agent/recording/recordings.ts';
 import { service } from '../helpers/cluster/objects.ts';
 import { RecordedRig } from '../inspect/history/recorded-rig.ts';
@@ -26,7 +27,8 @@ export async function recording(path: string, size: number, most?: number): Prom
   };
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
-  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
+  const folder = new RecordFolder({ files: realRecordingFiles, path, size, recorder, context, clock, log });
+  await realRecordingFiles.makeFolder(path).catch(() => undefined);
   const archive = new HistoryArchive({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
   return { rig, folder, archive, logged, problems };
 }

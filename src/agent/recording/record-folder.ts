@@ -2,8 +2,6 @@
  * The folder of --record-dir: recordings in segments, each of which begins with all objects, so that the oldest can be deleted. A
  * segment is only ever appended to. A crash tears at most its last frame, which a reader drops.
  */
-import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -11,7 +9,7 @@ import type { Recorder } from '../../inspect/history/recorder.ts';
 import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../inspect/history/recording-writer.ts';
 import type { RecordingLine } from '../../inspect/history/shapes.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { CannotRun } from '../cannot-run.ts';
+import { type AppendedFile, hasCode, type RecordingFiles } from './recording-files.ts';
 
 /** Minimum number of segments in a full folder, so that most of the history stays when one is deleted. */
 const MIN_SEGMENTS = 8;
@@ -22,6 +20,7 @@ const RETRY_MS = 60_000;
 const MAX_WAITING_BYTES = 32 * 1024 * 1024;
 
 export interface RecordFolderOptions {
+  readonly files: RecordingFiles;
   readonly path: string;
   /** Limit of bytes of all segments. */
   readonly size: number;
@@ -37,6 +36,8 @@ export interface SegmentFile {
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly size: number;
+  /** Its lines. `onProblem` is called when a damaged end was dropped. */
+  lines(onProblem: (text: string) => void): AsyncGenerator<RecordingLine>;
 }
 
 export class RecordFolder {
@@ -54,20 +55,7 @@ export class RecordFolder {
   #isFailing = false;
   #isStopped = false;
 
-  /** Makes the folder if it does not exist. Throws CannotRun when it cannot be used. */
-  static async open(options: RecordFolderOptions): Promise<RecordFolder> {
-    const { path } = options;
-    try {
-      await mkdir(path, { mode: 0o700 });
-    } catch (error) {
-      if (!hasCode(error, 'EEXIST'))
-        throw new CannotRun(`--record-dir=${path}: cannot make the folder: ${causeOf(error)}`);
-      if (!(await lstat(path)).isDirectory()) throw new CannotRun(`--record-dir=${path}: is not a folder`);
-    }
-    return new RecordFolder(options);
-  }
-
-  private constructor(options: RecordFolderOptions) {
+  constructor(options: RecordFolderOptions) {
     this.#options = options;
     this.#others = options.size;
   }
@@ -76,7 +64,7 @@ export class RecordFolder {
     return this.#options.path;
   }
 
-  /** Record until `stop`. Resolves when the file is there. A failure is logged once, and recording is tried again. */
+  /** Record until `stop`, in a folder that is made where it does not exist. Resolves when the file is there. A failure is logged once, and recording is tried again. */
   async start(): Promise<void> {
     if (this.#isStopped) return;
     if (this.#starting === undefined) {
@@ -91,7 +79,10 @@ export class RecordFolder {
   async #begin(): Promise<void> {
     const former = this.#segment;
     try {
-      const { recorder, context } = this.#options;
+      const { path, files, recorder, context } = this.#options;
+      await files.makeFolder(path);
+      if (!(await files.isFolder(path))) throw new Error('it is not a folder');
+      if (this.#isStopped) return;
       const segment = await this.#create();
       // Stopped meanwhile, so nothing else would close this segment.
       if (this.#isStopped) return await this.#close(segment);
@@ -130,22 +121,26 @@ export class RecordFolder {
   /** The segments, the oldest first. */
   async segments(): Promise<SegmentFile[]> {
     await this.#segment?.written();
-    return await segmentsIn(this.#options.path);
+    return await this.#segments();
+  }
+
+  async #segments(): Promise<SegmentFile[]> {
+    return await segmentsIn(this.path, this.#options.files);
   }
 
   async #create(): Promise<Segment> {
-    const { path, size, clock } = this.#options;
+    const { path, size, clock, files } = this.#options;
     const present = this.#segment?.path;
     await this.#deleteOldest(size - (size / MIN_SEGMENTS) * (present === undefined ? 1 : 2), present);
-    const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
     const name = join(path, segmentName(clock.wall()));
     const isNew = !this.#open.has(name);
     this.#open.add(name);
-    const file = await open(name, flags, 0o600).catch((error: unknown) => {
+    const file = await files.create(name).catch((error: unknown) => {
       if (isNew) this.#open.delete(name);
       throw error;
     });
     const segment: Segment = new Segment(name, file, {
+      remove: () => files.remove(name),
       most: size / MIN_SEGMENTS,
       onWhole: (most) => this.#track(this.#hasBegun(segment, most)),
       onFull: () => {
@@ -163,12 +158,12 @@ export class RecordFolder {
 
   /** Deletes the oldest segments that this process does not write until all but `present` have at most `most` bytes together. */
   async #deleteOldest(most: number, present: string | undefined): Promise<void> {
-    const files = (await segmentsIn(this.path)).filter(({ path }) => path !== present);
+    const files = (await this.#segments()).filter(({ path }) => path !== present);
     let size = files.reduce((sum, file) => sum + file.size, 0);
     for (const file of files) {
       if (size <= most) return;
       if (this.#open.has(file.path)) continue;
-      await unlink(file.path).catch((error: unknown) => {
+      await this.#options.files.remove(file.path).catch((error: unknown) => {
         // Another agent that uses the folder was faster.
         if (!hasCode(error, 'ENOENT')) throw error;
       });
@@ -200,6 +195,7 @@ export class RecordFolder {
 }
 
 interface SegmentOptions {
+  readonly remove: () => Promise<void>;
   readonly most: number;
   /** Called when all objects of the beginning are written. `most`: the limit of bytes of the segment. */
   readonly onWhole: (most: number) => void;
@@ -212,7 +208,7 @@ class Segment {
   readonly path: string;
   /** Resolves when the first objects are written. */
   readonly begun: Promise<void>;
-  readonly #file: FileHandle;
+  readonly #file: AppendedFile;
   readonly #options: SegmentOptions;
   #begin: () => void = () => undefined;
   #writer: RecordingWriter | undefined;
@@ -224,7 +220,7 @@ class Segment {
   #isWhole = false;
   #isFull = false;
 
-  constructor(path: string, file: FileHandle, options: SegmentOptions) {
+  constructor(path: string, file: AppendedFile, options: SegmentOptions) {
     this.path = path;
     this.#file = file;
     this.#options = options;
@@ -248,7 +244,7 @@ class Segment {
     await this.#writes;
     await this.#file.close().catch(() => undefined);
     // On a full disk there would be one more such file after each try.
-    if (!this.#isWhole) await unlink(this.path).catch(() => undefined);
+    if (!this.#isWhole) await this.#options.remove().catch(() => undefined);
   }
 
   /** A record is one write, so that a crash tears the last one alone. */
@@ -277,8 +273,7 @@ class Segment {
   async #append(bytes: Uint8Array): Promise<void> {
     if (this.#hasFailed) return;
     try {
-      const { bytesWritten } = await this.#file.write(bytes);
-      if (bytesWritten < bytes.length) throw new Error('the disk is full');
+      if ((await this.#file.append(bytes)) < bytes.length) throw new Error('the disk is full');
       this.#sizes.waiting -= bytes.length;
     } catch (error) {
       this.#fail(error);
@@ -299,33 +294,34 @@ function segmentName(at: number): string {
   return `slicewire-${new Date(at).toISOString().replaceAll(':', '')}-${process.pid}.recording`;
 }
 
-async function segmentsIn(folder: string): Promise<SegmentFile[]> {
-  const files: SegmentFile[] = [];
-  for (const name of (await readdir(folder)).sort()) {
+/** The segments of a folder, the oldest first. */
+export async function segmentsIn(folder: string, files: Pick<RecordingFiles, 'list' | 'read'>): Promise<SegmentFile[]> {
+  const segments: SegmentFile[] = [];
+  for (const { name, size } of (await files.list(folder)).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
     const found = FILE_NAME.exec(name);
-    const path = join(folder, name);
-    const stat = found === null ? undefined : await lstat(path).catch(() => undefined);
-    if (found === null || stat?.isFile() !== true) continue;
+    if (found === null) continue;
     const [, date = '', hours = '', minutes = '', seconds = ''] = found;
-    files.push({ path, startedAt: Date.parse(`${date}${hours}:${minutes}:${seconds}`), size: stat.size });
+    const path = join(folder, name);
+    const startedAt = Date.parse(`${date}${hours}:${minutes}:${seconds}`);
+    segments.push({ path, startedAt, size, lines: (onProblem) => linesOf(files.read(path), onProblem) });
   }
-  return files;
+  return segments;
 }
 
-/** The lines of a segment. `onProblem` is called when a damaged end was dropped. */
-export async function* segmentLines(
-  { path }: Pick<SegmentFile, 'path'>,
+async function* linesOf(
+  chunks: AsyncIterable<Uint8Array>,
   onProblem: (text: string) => void,
 ): AsyncGenerator<RecordingLine> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  // Loaded only here: its schemas cost memory, and few agents get queries about the past.
+  const [{ readRecording }, { RecordingTorn }] = await Promise.all([
+    import('../../inspect/history/reading.ts'),
+    import('../../inspect/history/frames.ts'),
+  ]);
   try {
-    const { readRecording } = await import('../../inspect/history/reading.ts');
-    yield* readRecording(file.createReadStream({ autoClose: false }), onProblem);
-  } finally {
-    await file.close();
+    yield* readRecording(chunks, onProblem);
+  } catch (error) {
+    // A segment whose writer was killed at once has nothing, and must not hide what the others have.
+    if (!(error instanceof RecordingTorn)) throw error;
+    onProblem(error.message);
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }

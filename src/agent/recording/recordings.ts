@@ -16,10 +16,17 @@ import type { RecordingContext } from '../../inspect/history/recording-writer.ts
 import { momentOf } from '../../inspect/wire/envelope.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Agent } from '../agent.ts';
-import { RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
+import { RecordFolder, type SegmentFile } from './record-folder.ts';
+import type { RecordingFiles } from './recording-files.ts';
 
 /** Milliseconds to wait for the disk of --record-dir. One that hangs, such as a mount without its server, delays rules and the end of the agent by no more. */
 const DISK_PATIENCE_MS = 5000;
+
+export interface RecordingsOptions {
+  readonly recorder: Recorder;
+  readonly log: Log;
+  readonly files: RecordingFiles;
+}
 
 export class Recordings {
   readonly recorder: Recorder;
@@ -28,13 +35,13 @@ export class Recordings {
   /** Answers about the past, also from the folder. */
   readonly archive: HistoryArchive;
   readonly #log: Log;
+  readonly #files: RecordingFiles;
   #fault: string | undefined;
   #folder: RecordFolder | undefined;
-  /** Counts the configurations. A folder that a slow disk opens for a former one is not used. */
-  #turn = 0;
   #present: { readonly agent: Agent; readonly config: Config } | undefined;
 
-  constructor(recorder: Recorder, log: Log) {
+  constructor({ recorder, log, files }: RecordingsOptions) {
+    this.#files = files;
     this.recorder = recorder;
     this.#log = log;
     this.hooks = guarded(recorder, (error) => {
@@ -73,7 +80,6 @@ export class Recordings {
 
   /** Resolves when everything is written, or when the disk hangs. */
   async close(): Promise<void> {
-    this.#turn += 1;
     const folder = this.#folder;
     this.#folder = undefined;
     if (folder !== undefined) await this.#forDisk(folder.stop(), folder.path, 'the last records may be missing');
@@ -87,7 +93,6 @@ export class Recordings {
   }
 
   async #open({ folder: path, size }: RecordingSettings): Promise<void> {
-    const turn = this.#turn;
     const present = this.#present;
     if (present === undefined) return;
     const now = () => this.#present ?? present;
@@ -95,9 +100,11 @@ export class Recordings {
       () => now().agent,
       () => now().config,
     );
-    const options = { path, size, recorder: this.recorder, context, clock: realClock, log: this.#log };
-    const folder = await RecordFolder.open(options);
-    if (turn !== this.#turn) return;
+    const options = {
+      ...{ files: this.#files, path, size, recorder: this.recorder, context },
+      ...{ clock: realClock, log: this.#log },
+    };
+    const folder = new RecordFolder(options);
     this.#folder = folder;
     await folder.start();
   }
@@ -206,9 +213,9 @@ export class HistoryArchive {
   }
 
   async #flight(segment: SegmentFile): Promise<FlightData> {
-    // Loaded only here: its schemas cost memory, and few agents get queries about the past.
+    // Loaded only here, as the lines are.
     const { flightOf } = await import('../../inspect/history/reading.ts');
-    return await flightOf(segmentLines(segment, this.#options.onProblem));
+    return await flightOf(segment.lines(this.#options.onProblem));
   }
 }
 

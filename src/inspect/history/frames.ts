@@ -20,6 +20,9 @@ export class RecordingUnreadable extends Error {
   readonly code = 'RECORDING_UNREADABLE';
 }
 
+/** The file ends before its first frame, as where its writer was killed at once or the disk was full. */
+export class RecordingTorn extends RecordingUnreadable {}
+
 export function headerBytes(): Uint8Array {
   return Buffer.from(`${MAGIC}${FORMAT}\n`);
 }
@@ -67,6 +70,14 @@ export async function* readFrames(
   onProblem: (text: string) => void,
 ): AsyncGenerator<readonly string[]> {
   const source = new ByteSource(chunks);
+  try {
+    yield* framesOf(source, onProblem);
+  } finally {
+    await source.close();
+  }
+}
+
+async function* framesOf(source: ByteSource, onProblem: (text: string) => void): AsyncGenerator<readonly string[]> {
   await readHeader(source);
   for (let number = 1; ; number++) {
     const head = await source.take(HEAD);
@@ -87,13 +98,17 @@ export async function* readFrames(
 
 async function readHeader(source: ByteSource): Promise<void> {
   const start = (await source.take(MAGIC.length)).toString('latin1');
+  if (start.length < MAGIC.length && MAGIC.startsWith(start))
+    throw new RecordingTorn('this recording is torn: it ends within its header');
   if (start !== MAGIC)
     throw new RecordingUnreadable(`this is not a recording: it does not begin with "${MAGIC.trim()}"`);
   let version = '';
-  for (let byte = await source.take(1); byte.length > 0 && byte[0] !== 10; byte = await source.take(1)) {
+  let byte = await source.take(1);
+  for (; byte.length > 0 && byte[0] !== 10; byte = await source.take(1)) {
     version += byte.toString('latin1');
     if (version.length > 10) break;
   }
+  if (byte.length === 0) throw new RecordingTorn('this recording is torn: it ends within its header');
   if (version === String(FORMAT)) return;
   throw new RecordingUnreadable(
     `this recording has version ${JSON.stringify(version)}, and this slicewire reads version ${FORMAT}: use the slicewire that made it`,
@@ -119,6 +134,11 @@ class ByteSource {
 
   constructor(chunks: AsyncIterable<Uint8Array>) {
     this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** Nothing more is read. */
+  async close(): Promise<void> {
+    await this.#chunks.return?.();
   }
 
   /** The next bytes; fewer than `count` at the end. */

@@ -1,31 +1,33 @@
 /** --record-dir on a disk that does not answer: neither the next sync nor the end of the agent waits for it. */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, mock } from 'node:test';
-import { RecordFolder } from '../../../src/agent/recording/record-folder.ts';
+import type { RecordingFiles } from '../../../src/agent/recording/recording-files.ts';
 import { Recordings } from '../../../src/agent/recording/recordings.ts';
 
 const CONFIG = { recording: { folder: '/recordings', size: 1 << 20 } } as never;
 const AGENT = {} as never;
 
-/** As a folder that was opened. */
-class Opened {
-  readonly path = '/recordings';
-  starts = 0;
-  stops = 0;
-  readonly #stopped: Promise<void>;
-
-  constructor(stopped: Promise<void> = Promise.resolve()) {
-    this.#stopped = stopped;
-  }
-
-  async start(): Promise<void> {
-    this.starts += 1;
-  }
-
-  stop(): Promise<void> {
-    this.stops += 1;
-    return this.#stopped;
-  }
+/** A disk of which calls wait until they are answered. */
+class Disk {
+  made: Promise<void> = Promise.resolve();
+  closed: Promise<void> = Promise.resolve();
+  /** Files that are open. */
+  open = 0;
+  readonly files: RecordingFiles = {
+    makeFolder: () => this.made,
+    isFolder: async () => true,
+    list: async () => [],
+    create: async () => {
+      this.open += 1;
+      const close = () => {
+        this.open -= 1;
+        return this.closed;
+      };
+      return { append: async ({ length }) => length, close };
+    },
+    remove: async () => undefined,
+    read: () => assert.fail('nothing is read'),
+  };
 }
 
 const hung = () => new Promise<never>(() => undefined);
@@ -33,16 +35,16 @@ const hung = () => new Promise<never>(() => undefined);
 describe('a disk that hangs', () => {
   const said: string[] = [];
   let recordings: Recordings;
+  let disk: Disk;
   beforeEach(() => {
     mock.timers.enable({ apis: ['setTimeout'] });
     said.length = 0;
     const line = (text: string) => void said.push(text);
-    const recorder = { sinks: { restart: () => undefined } };
-    recordings = new Recordings(recorder as never, { error: line, warn: line } as never);
+    disk = new Disk();
+    const recorder = { sinks: { restart: () => undefined, add: () => undefined, remove: () => undefined } };
+    recordings = new Recordings({ recorder, log: { error: line, warn: line }, files: disk.files } as never);
   });
   afterEach(() => mock.reset());
-
-  const opens = (folder: Promise<Opened>) => mock.method(RecordFolder, 'open', () => folder as never);
 
   /** Whether the work ends once the agent has waited for so long. */
   async function endsAfter(milliseconds: number, work: Promise<void>): Promise<boolean> {
@@ -58,35 +60,33 @@ describe('a disk that hangs', () => {
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
   it('delays the first sync by no more than five seconds, and is used when it answers', async () => {
-    const { promise, resolve } = Promise.withResolvers<Opened>();
-    opens(promise);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    disk.made = promise;
     const use = recordings.use(AGENT, CONFIG);
     assert.equal(await endsAfter(4999, use), false);
     assert.equal(await endsAfter(1, use), true);
     const follows = 'the agent goes on, and records when the disk answers';
     assert.deepEqual(said, [`--record-dir=/recordings: the disk has not answered for 5 s; ${follows}`]);
-    const folder = new Opened();
-    resolve(folder);
+    resolve();
     await turn();
-    assert.equal(folder.starts, 1);
+    assert.equal(disk.open, 1);
     await recordings.close();
-    assert.equal(folder.stops, 1);
+    assert.equal(disk.open, 0);
   });
 
   it('that answers after the recording ended is not used', async () => {
-    const { promise, resolve } = Promise.withResolvers<Opened>();
-    opens(promise);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    disk.made = promise;
     const use = recordings.use(AGENT, CONFIG);
     assert.equal(await endsAfter(5000, use), true);
-    await recordings.close();
-    const folder = new Opened();
-    resolve(folder);
+    assert.equal(await endsAfter(5000, recordings.close()), true);
+    resolve();
     await turn();
-    assert.equal(folder.starts, 0);
+    assert.equal(disk.open, 0);
   });
 
   it('delays the end of the agent by no more than five seconds', async () => {
-    opens(Promise.resolve(new Opened(hung())));
+    disk.closed = hung();
     await recordings.use(AGENT, CONFIG);
     const close = recordings.close();
     assert.equal(await endsAfter(4999, close), false);

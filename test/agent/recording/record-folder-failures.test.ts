@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type RecordFolder, segmentLines } from '../../../src/agent/recording/record-folder.ts';
+import type { RecordFolder } from '../../../src/agent/recording/record-folder.ts';
 import { until } from '../../helpers/base/until.ts';
 import { slice } from '../../helpers/cluster/objects.ts';
 import { recording, web } from '../recorded-folder.ts';
@@ -21,7 +21,7 @@ async function hasSynced(folder: RecordFolder): Promise<void> {
   await until('the objects', async () => {
     const newest = (await folder.segments()).at(-1);
     if (newest === undefined) return false;
-    const lines = segmentLines(newest, () => undefined);
+    const lines = newest.lines(() => undefined);
     for await (const { type } of lines) if (type === 'started') return true;
     return false;
   });
@@ -32,7 +32,7 @@ async function changes(folder: RecordFolder): Promise<{ numbers: Set<number>; la
   const numbers = new Set<number>();
   let last = 0;
   for (const file of await folder.segments()) {
-    for await (const line of segmentLines(file, () => undefined)) {
+    for await (const line of file.lines(() => undefined)) {
       if (line.type === 'change') numbers.add(line.number);
       if (line.type === 'change' || line.type === 'start') last = Math.max(last, line.number);
     }
@@ -182,5 +182,11 @@ describe('the folder of --record-dir', () => {
     await third.rig.sync('start');
     const objects = await third.archive.objectsAt(moment);
     assert.equal([...objects.services()].length, 500);
+    // A kill at its first write, and a disk that was full at once.
+    for (const bytes of [20, 5, 0]) {
+      await truncate(join(path, torn), bytes);
+      const again = await third.archive.objectsAt(moment);
+      assert.equal([...again.services()].length, 500, `${bytes} bytes`);
+    }
   });
 });

@@ -46,6 +46,8 @@ export type Action =
   | { readonly kind: 'clock'; readonly by: number }
   /** Nothing on a Node answers from now on, also to probes; undefined: all do again. */
   | { readonly kind: 'silence'; readonly node: string | undefined }
+  /** The disk of --record-dir takes no more, or does again. */
+  | { readonly kind: 'disk'; readonly isFull: boolean }
   /** The machine stands still for so many milliseconds, as one that is suspended or moved. */
   | { readonly kind: 'freeze'; readonly milliseconds: number };
 
@@ -78,6 +80,8 @@ export function actionText(action: Action): string {
       return `somebody sets the clock by ${action.by} ms`;
     case 'silence':
       return action.node === undefined ? 'all Nodes answer again' : `nothing on Node ${action.node} answers`;
+    case 'disk':
+      return action.isFull ? 'the disk is full' : 'the disk has room again';
     case 'freeze':
       return `the machine stands still for ${action.milliseconds / 1000} s`;
     default:

@@ -32,6 +32,8 @@ export interface HistoryPlan {
   readonly confirms: boolean;
   /** Node ports are served on loopback too: nftables and IPVS mode relay them. */
   readonly relays: boolean;
+  /** The agent keeps its history on a disk, which is full for a while (--record-dir). */
+  readonly records: boolean;
   /** Three nodes with an agent each, and a fleet that is asked for Pods that end. */
   readonly hasFleet: boolean;
   /** The mode is auto, whatever the settings say. */
@@ -79,6 +81,8 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   }
   const standstill = standstillOf(seed, at);
   const hasFleet = source === 'api' && new Random(seed ^ 0xf1ee7).chance(0.1);
+  const records = new Random(seed ^ 0x4ec0).chance(0.15);
+  if (records) steps.push(...fullDisk(seed, at));
   if (confirms) steps.push(...silences(seed, at));
   if (hasFleet) steps.unshift(...fleetObjects().map((action) => ({ at: 0, action })));
   return {
@@ -91,6 +95,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     isHttp1: new Random(seed ^ 0x4771).chance(0.2),
     confirms,
     relays: new Random(seed ^ 0x4e1a).chance(0.15),
+    records,
     hasFleet,
     choosesMode: new Random(seed ^ 0xa070).chance(0.1),
     asksMarks: source !== 'manifests' && new Random(seed ^ 0x3a4c5).chance(0.4),
@@ -129,6 +134,19 @@ function silences(seed: number, end: number): Step[] {
     steps.push({ at: until, action: { kind: 'silence', node: undefined } });
   }
   return steps;
+}
+
+/** The disk is full once or twice. */
+function fullDisk(seed: number, end: number): Step[] {
+  const random = new Random(seed ^ 0xd15c);
+  return Array.from({ length: random.between(1, 2) }).flatMap(() => {
+    const at = random.between(1, Math.max(2, end));
+    const until = at + random.between(0, 90_000);
+    return [
+      { at, action: { kind: 'disk', isFull: true } },
+      { at: until, action: { kind: 'disk', isFull: false } },
+    ] as const;
+  });
 }
 
 /** One history of eight has one, by a chance of its own. */

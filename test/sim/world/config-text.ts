@@ -7,6 +7,9 @@ import type { HistoryPlan } from '../history/plan.ts';
 export const CONFIG_FILE = '/etc/slicewire/config.json';
 export const MANIFESTS = '/etc/slicewire/manifests';
 export const API_SERVER = 'http://192.168.7.1:6443';
+export const RECORD_DIR = '/var/lib/slicewire/history';
+/** Bytes: the least that --record-size takes. */
+export const RECORD_SIZE = 2 ** 20;
 export const HEALTH_PORT = 10_256;
 export const METRICS_PORT = 10_249;
 
@@ -52,7 +55,7 @@ export function configText(
 
 /** The command line of a simulated agent. */
 export function flagsOf(
-  { source, measures, confirms }: Pick<HistoryPlan, 'source' | 'measures' | 'confirms'>,
+  { source, measures, confirms, records }: Pick<HistoryPlan, 'source' | 'measures' | 'confirms' | 'records'>,
   node: string = NODE,
 ): Flags {
   const objects = source === 'manifests' ? { manifests: MANIFESTS } : { master: API_SERVER };
@@ -62,5 +65,6 @@ export function flagsOf(
     serviceMetrics: measures,
     failover: confirms ? 'confirm' : 'none',
     ...objects,
+    ...(records ? { recordDir: RECORD_DIR, recordSize: String(RECORD_SIZE) } : {}),
   };
 }

@@ -8,7 +8,7 @@ import { CONFIG_FILE, flagsOf } from './config-text.ts';
 /** `text`: JSON. `mode`: the one that the agent chooses where the file says auto. */
 export function configOf(
   text: string,
-  plan: Pick<HistoryPlan, 'source' | 'measures' | 'confirms'>,
+  plan: Pick<HistoryPlan, 'source' | 'measures' | 'confirms' | 'records'>,
   mode: Config['mode'],
 ): Config {
   const values = [{ kind: 'value', value: JSON.parse(text) as unknown, line: 1, repeated: [] }] as const;

@@ -44,7 +44,7 @@ export class SimFiles {
   }
 
   /** The files and folders, as one process reads them. */
-  of(process: SimProcess): Files {
+  of(process: SimProcess): Omit<Files, 'recordings'> {
     const documents = new SimReader(process, this);
     return {
       documents,

@@ -7,6 +7,7 @@ import type { SimProcess } from '../engine/process.ts';
 import { NOBODY } from '../engine/time.ts';
 import { fileFailure } from '../kernel/failures.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimDisk } from './disk.ts';
 import type { SimLoopback } from './loopback.ts';
 import type { SimNames } from './names.ts';
 import type { SimPorts } from './ports.ts';
@@ -14,7 +15,8 @@ import type { SimPorts } from './ports.ts';
 export interface World {
   readonly kernel: SimKernel;
   readonly api: { connect(process: SimProcess): Connect };
-  readonly files: { of(process: SimProcess): Files };
+  readonly files: { of(process: SimProcess): Omit<Files, 'recordings'> };
+  readonly disk: SimDisk;
   readonly ports: SimPorts;
   readonly names: SimNames;
   readonly network: SimNetwork;
@@ -30,13 +32,13 @@ export interface SimNetwork {
 /** The world as a process sees it. Each of its calls is numbered, and may fail. */
 export function simPlatform(
   process: SimProcess,
-  { kernel, api, files, ports, names, network, loopback }: World,
+  { kernel, api, files, disk, ports, names, network, loopback }: World,
 ): Platform {
   return {
     commands: kernel.iptables.commands(process),
     machine: kernel.machine.facts(process),
     kernel: kernel.calls(process),
-    files: files.of(process),
+    files: { ...files.of(process), recordings: disk.of(process) },
     process: {
       listen: ports.listen(process),
       relay: loopback.of(process),

@@ -5,6 +5,7 @@ import '../../../native/rtnetlink.ts';
 import '../../../src/agent/questions/explain-now.ts';
 import '../../../src/agent/questions/explain-past.ts';
 import '../../../src/inspect/explain/verify.ts';
+import '../../../src/inspect/history/reading.ts';
 import '../../../src/kernel/ipvs-netlink.ts';
 import '../../../src/kernel/trace-table.ts';
 import '../../../src/serve/query-handler.ts';

@@ -156,6 +156,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   ESTALE: 'stale file handle',
   ENOMEM: 'not enough memory',
   EMFILE: 'too many open files',
+  EEXIST: 'file already exists',
   ENOENT: 'no such file or directory',
   EISDIR: 'illegal operation on a directory',
   ENOSPC: 'no space left on device',

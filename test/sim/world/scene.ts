@@ -10,6 +10,7 @@ import { NODE } from '../history/objects.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { startAgent } from './agent-run.ts';
 import { HEALTH_PORT, METRICS_PORT } from './config-text.ts';
+import { SimDisk } from './disk.ts';
 import { SimLoopback } from './loopback.ts';
 import { SimNames } from './names.ts';
 import { simPlatform } from './platform.ts';
@@ -64,6 +65,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
   const kernel = new SimKernel({ time, iptables: variant, longestSent });
   const ports = new SimPorts();
   const names = new SimNames();
+  const disk = new SimDisk();
   const network = { isSilent: () => false };
   const loopback = new SimLoopback({ time, ...network });
   const lines: string[] = [];
@@ -88,7 +90,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simPlatform(own, { kernel, api, files, ports, names, network, loopback }),
+      platform: simPlatform(own, { kernel, api, files, disk, ports, names, network, loopback }),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -109,7 +111,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     calls,
     ports,
     lines,
-    platform: (of) => simPlatform(of, { kernel, api, files, ports, names, network, loopback }),
+    platform: (of) => simPlatform(of, { kernel, api, files, disk, ports, names, network, loopback }),
     process: () => process,
     restartIn(next) {
       mode = next;
@@ -131,7 +133,9 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
 }
 
 /** One file, without faults. */
-function filesOf(now: () => { readonly objects: readonly object[]; readonly stamp: string }): Files {
+function filesOf(
+  now: () => { readonly objects: readonly object[]; readonly stamp: string },
+): Omit<Files, 'recordings'> {
   return {
     documents: {
       stuck: [],

@@ -20,8 +20,17 @@ import { SimKernel } from '../kernel/kernel.ts';
 import { Violation } from '../violation.ts';
 import { Agents } from './agents.ts';
 import { Clients } from './clients.ts';
-import { CONFIG_FILE, configText, HEALTH_PORT, MANIFESTS, METRICS_PORT } from './config-text.ts';
+import {
+  CONFIG_FILE,
+  configText,
+  HEALTH_PORT,
+  MANIFESTS,
+  METRICS_PORT,
+  RECORD_DIR,
+  RECORD_SIZE,
+} from './config-text.ts';
 import { configOf } from './configuration.ts';
+import { SimDisk } from './disk.ts';
 import { SimFiles } from './files.ts';
 import { SimFleet } from './fleet.ts';
 import { writeAsOther } from './foreign.ts';
@@ -40,6 +49,15 @@ export interface WorldOptions {
 
 /** Times a tenth of a second that a question to the agent may take. */
 const ASKING = 300;
+/** A Service that changes when all faults have ended. */
+const RECORDED = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'default', name: 'recorded' },
+  spec: { clusterIP: '10.96.9.9', clusterIPs: ['10.96.9.9'], ports: [{ port: 80, protocol: 'TCP' }] },
+};
+/** Milliseconds until a change is in a recording. */
+const RECORDING_MS = 10_000;
 /** Milliseconds for which a program holds a connection to the relay. */
 const HOLDING_MS = 5000;
 /** Milliseconds that a sync may take after a period, in which the agent reads what others wrote. Notices come sooner, but not to all tables. */
@@ -58,6 +76,7 @@ export class SimWorld {
   readonly kernel: SimKernel;
   readonly api: SimApi;
   readonly files: SimFiles;
+  readonly disk = new SimDisk();
   readonly ports = new SimPorts();
   readonly names = new SimNames();
   readonly agents: Agents;
@@ -103,7 +122,7 @@ export class SimWorld {
         else this.versions.put(after);
       },
     });
-    const { kernel, versions, time, calls, api, files, ports, names } = this;
+    const { kernel, versions, time, calls, api, files, disk, ports, names } = this;
     this.check = new SafetyCheck({ versions, senders: SENDERS });
     const network = {
       isSilent: (address: Address) => this.#silent !== undefined && versions.nodeNameOf(address) === this.#silent,
@@ -112,7 +131,7 @@ export class SimWorld {
     this.#clients = new Clients({ kernel, versions, senders: SENDERS, time, network });
     this.#marks = new Marks({ ports, versions, time, onYes: (claims) => this.#claimed(claims) });
     const shared = {
-      ...{ plan, time, calls, world: { kernel, api, files, ports, names, network, loopback: this.#loopback } },
+      ...{ plan, time, calls, world: { kernel, api, files, disk, ports, names, network, loopback: this.#loopback } },
       config: () => this.#config(),
       onLine: options.onLine,
       onViolation: (violation: Violation) => void this.#violations.push(violation),
@@ -141,6 +160,7 @@ export class SimWorld {
     else if (action.kind === 'clock') this.time.setWallBy(action.by);
     else if (action.kind === 'silence') this.#setSilent(action.node);
     else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
+    else if (action.kind === 'disk') this.disk.isFull = action.isFull;
     else this.#clients.start(action.variant);
     // The counters are read beside whatever the agent does.
     const [first] = this.#loopback.listening;
@@ -174,6 +194,7 @@ export class SimWorld {
   /** Nothing is out of order any more. */
   heal(): void {
     this.#silent = undefined;
+    this.disk.isFull = false;
     this.api.outage(undefined);
     this.api.reset();
     this.agents.revive();
@@ -214,6 +235,7 @@ export class SimWorld {
         throw new Violation('not measured', `/metrics answers ${status}, without series of Services`);
     }
     await this.#mustRelay();
+    if (this.#options.plan.records) await this.#mustRecord();
     await this.#fleet?.mustBeRight(async (ports, port, path) => await this.#ask(port, path, ports));
     this.check.settled();
   }
@@ -273,6 +295,18 @@ export class SimWorld {
           `${at} is answered by ${answer ?? 'nobody'}, not by ${endpoints.join(', ')}`,
         );
     }
+  }
+
+  /** What changes now is in a recording, and all of them take no more than they may. Throws Violation. */
+  async #mustRecord(): Promise<void> {
+    this.#put('services', RECORDED);
+    await this.time.runUntil(this.time.now + RECORDING_MS);
+    const recorded = await this.disk.recordedServices(RECORD_DIR);
+    const key = `default/${RECORDED.metadata.name}`;
+    if (!recorded.has(key))
+      throw new Violation('not right: recordings', `they have ${[...recorded].join(', ') || 'nothing'}, not ${key}`);
+    if (this.disk.size > RECORD_SIZE)
+      throw new Violation('not right: recordings', `they take ${this.disk.size} bytes instead of ${RECORD_SIZE}`);
   }
 
   async #askMode(): Promise<void> {
