@@ -33,6 +33,7 @@ export class SimSettings {
       process.call<T>({
         what: `${kind} ${name}`,
         effect,
+        mayOutlive: kind === 'read' || kind === 'stat',
         fail: (variant) => {
           throw fileFailure(pathOf(name), kind, variant);
         },

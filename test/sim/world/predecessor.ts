@@ -8,7 +8,7 @@ import { addChain, addRule, addTable } from '../../../native/nft/table-requests.
 import { FAMILIES, type Family } from '../../../src/base/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
-import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
+import { oneIn, type Table } from '../../../src/proxy/modes/netfilter/rules.ts';
 import { olderBatches } from '../../helpers/kernel/older-table.ts';
 import type { Predecessor } from '../history/actions.ts';
 import { editAs } from '../kernel/iptables/others.ts';
@@ -100,7 +100,7 @@ function leaveRules(kernel: SimKernel, family: Family, proxied: readonly Proxied
     for (const [i, { address, text: endpoint }] of endpoints.entries()) {
       const target = endpointChain(port.id, port.protocol, endpoint);
       const left = endpoints.length - i;
-      const chance = left > 1 ? ` -m statistic --mode random --probability ${(1 / left).toFixed(11)}` : '';
+      const chance = left > 1 ? ` ${oneIn(left)}` : '';
       rules.push(`-m comment --comment "${port.id} -> ${endpoint}"${chance} -j ${target}`);
       nat.set(target, [
         `-s ${address}/${family === 'IPv4' ? 32 : 128} -m comment --comment "${port.id}" -j KUBE-MARK-MASQ`,
