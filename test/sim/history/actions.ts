@@ -46,6 +46,8 @@ export type Action =
   | { readonly kind: 'clock'; readonly by: number }
   /** Nothing on a Node answers from now on, also to probes; undefined: all do again. */
   | { readonly kind: 'silence'; readonly node: string | undefined }
+  /** kube-proxy that runs beside the agent ends. */
+  | { readonly kind: 'kube-proxy'; readonly what: 'end' }
   /** The disk of --record-dir takes no more, or does again. */
   | { readonly kind: 'disk'; readonly isFull: boolean }
   /** The machine stands still for so many milliseconds, as one that is suspended or moved. */

@@ -42,6 +42,8 @@ export interface HistoryPlan {
   readonly longestSent: number | undefined;
   /** Something served before the first agent. */
   readonly predecessor: Predecessor | undefined;
+  /** kube-proxy in this mode runs beside the agent for a while. */
+  readonly beside: SimMode | undefined;
   /** The API server, or a proxy before it, has no HTTP/2: a fault of one connection is none of the others. */
   readonly isHttp1: boolean;
   /** The API server can do so. */
@@ -81,6 +83,12 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   }
   const standstill = standstillOf(seed, at);
   const hasFleet = source === 'api' && new Random(seed ^ 0xf1ee7).chance(0.1);
+  const beside = hasFleet ? undefined : besideOf(seed);
+  if (beside !== undefined)
+    steps.push({
+      at: new Random(seed ^ 0xe4d).between(1, Math.max(2, at)),
+      action: { kind: 'kube-proxy', what: 'end' },
+    });
   const records = new Random(seed ^ 0x4ec0).chance(0.15);
   if (records) steps.push(...fullDisk(seed, at));
   if (confirms) steps.push(...silences(seed, at));
@@ -91,7 +99,8 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
     longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
-    predecessor: predecessorOf(seed),
+    beside,
+    predecessor: beside ?? predecessorOf(seed),
     isHttp1: new Random(seed ^ 0x4771).chance(0.2),
     confirms,
     relays: new Random(seed ^ 0x4e1a).chance(0.15),
@@ -119,6 +128,12 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
 function predecessorOf(seed: number): Predecessor | undefined {
   const random = new Random(seed ^ 0x6b7072);
   return random.chance(0.125) ? random.pick([...MODES, 'earlier version'] as const) : undefined;
+}
+
+/** One history of sixteen has it. */
+function besideOf(seed: number): SimMode | undefined {
+  const random = new Random(seed ^ 0xbe51de);
+  return random.chance(1 / 16) ? random.pick(MODES) : undefined;
 }
 
 /** Nodes fall silent, and answer again; clients open connections meanwhile. */

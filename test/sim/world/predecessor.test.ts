@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import { leftovers } from '../check/liveness.ts';
 import { config, INTERFACES, MODES } from '../check/mode-world.ts';
 import { Versions } from '../check/versions.ts';
-import { leave, leftOf } from './predecessor.ts';
+import { leftOf, writeAsPredecessor } from './predecessor.ts';
 import { OBJECTS, simScene } from './scene.ts';
 
 /** The ports of the scene's Services, with their endpoints. */
@@ -22,7 +22,7 @@ for (const predecessor of MODES) {
     it(`${mode} mode takes over from kube-proxy in ${predecessor} mode`, async () => {
       const scene = simScene({ mode, variant: 'nft' });
       try {
-        leave(scene.kernel, predecessor, portsOf());
+        writeAsPredecessor(scene.kernel, predecessor, portsOf());
         await scene.run(60_000);
         const left = ['IPv4' as const, 'IPv6' as const].flatMap((family) =>
           leftovers(scene.kernel.views(family), mode),

@@ -1,17 +1,20 @@
 /**
- * The state of a simulated kernel before the first agent: that of kube-proxy, which served the cluster IPs of the first objects, in the
+ * The state of a simulated kernel before the first agent, or beside one that runs: that of kube-proxy, which served the cluster IPs of the first objects, in the
  * layouts of its modes (its pkg/proxy/iptables, pkg/proxy/ipvs, pkg/proxy/nftables), without the parts that other frontends need; or the table of an
  * earlier version of the agent.
  */
 import { verdict } from '../../../native/nft/expressions.ts';
 import { addChain, addRule, addTable } from '../../../native/nft/table-requests.ts';
-import { FAMILIES, type Family } from '../../../src/base/address.ts';
+import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import { oneIn, type Table } from '../../../src/proxy/modes/netfilter/rules.ts';
 import { olderBatches } from '../../helpers/kernel/older-table.ts';
 import type { Predecessor } from '../history/actions.ts';
 import { editAs } from '../kernel/iptables/others.ts';
+import { targetOf } from '../kernel/iptables/restore.ts';
+import { isBuiltIn } from '../kernel/iptables/rule-store.ts';
+import type { SimIpvs } from '../kernel/ipvs/ipvs.ts';
 import type { SimKernel } from '../kernel/kernel.ts';
 
 const WRITER = { pid: 5_999_999, name: 'kube-proxy' };
@@ -29,8 +32,12 @@ interface Proxied {
   readonly endpoints: readonly Backend[];
 }
 
-/** `ports`: those of the first objects, with endpoints. Returns the addresses of the frontends that are served now. */
-export function leave(kernel: SimKernel, predecessor: Predecessor, ports: readonly ServicePort[]): ReadonlySet<string> {
+/** Writes for these ports, again where it did so before. Returns the addresses of the frontends that are served now. */
+export function writeAsPredecessor(
+  kernel: SimKernel,
+  predecessor: Predecessor,
+  ports: readonly ServicePort[],
+): ReadonlySet<string> {
   const proxied = ports.flatMap((port) =>
     port.frontends
       .filter(({ role }) => role === 'cluster-ip' && port.affinitySeconds === 0)
@@ -62,9 +69,25 @@ function write(kernel: SimKernel, family: Family, chains: Chains): void {
     editAs(kernel.iptables, {
       ...{ family, table, writer: WRITER },
       edit(all) {
-        for (const [name, rules] of chains[table]) all.set(name, [...rules, ...(all.get(name) ?? [])]);
+        for (const [name, rules] of chains[table]) {
+          const before = isBuiltIn(table, name) ? (all.get(name) ?? []) : [];
+          all.set(name, [...rules.filter((rule) => !before.includes(rule)), ...before]);
+        }
+        deleteUnused(all, chains[table]);
       },
     });
+  }
+}
+
+/** Chains of Services that nothing leads to any more, whoever wrote them. */
+function deleteUnused(all: Map<string, readonly string[]>, wanted: ReadonlyMap<string, readonly string[]>): void {
+  for (let isDone = false; !isDone; ) {
+    const targets = new Set([...all.values()].flat().map(targetOf));
+    const unused = [...all.keys()].filter(
+      (name) => /^KUBE-S(?:VC|EP)-/.test(name) && !wanted.has(name) && !targets.has(name),
+    );
+    for (const name of unused) all.delete(name);
+    isDone = unused.length === 0;
   }
 }
 
@@ -128,16 +151,20 @@ function leaveRules(kernel: SimKernel, family: Family, proxied: readonly Proxied
 function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxied[]): void {
   const { ipvs } = kernel;
   const set = family === 'IPv4' ? CLUSTER_IPS : `KUBE-6-${CLUSTER_IPS.slice('KUBE-'.length)}`;
+  const wanted = new Set(proxied.map(({ port, frontend }) => keyOf(port, frontend)));
+  const addresses = new Set(proxied.map(({ frontend }) => frontend.address));
   ipvs.write({ kind: 'add-device' });
-  ipvs.write({ kind: 'add-set', set: { name: set, type: 'hash:ip,port', family, maxelem: 65_536 } });
+  ipvs.state.createIfMissing({ name: set, type: 'hash:ip,port', family, maxelem: 65_536 });
+  removeServers(ipvs, family, { set, wanted, addresses });
   for (const { port, frontend, endpoints } of proxied) {
     const { address } = frontend;
     if (address === undefined) continue;
+    const entry = keyOf(port, frontend);
     const server = { protocol: port.protocol, address, port: frontend.port, scheduler: 'rr', flags: 0, timeout: 0 };
     ipvs.write({ kind: 'add-server', server });
     for (const { address: to, port: number } of endpoints)
       ipvs.write({ kind: 'add-destination', server, destination: { address: to, port: number, weight: 1 } });
-    ipvs.write({ kind: 'add-entry', set, entry: `${address},${port.protocol.toLowerCase()}:${frontend.port}` });
+    ipvs.write({ kind: 'add-entry', set, entry });
     ipvs.write({ kind: 'add-address', address });
   }
   const nat = new Map<string, readonly string[]>([
@@ -162,6 +189,39 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
   write(kernel, family, { nat, filter, mangle: new Map([[CANARY, []]]) });
 }
 
+/** As the entry of a set. */
+function keyOf(
+  { protocol }: Pick<ServicePort, 'protocol'>,
+  { address, port }: Pick<Frontend, 'address' | 'port'>,
+): string {
+  return `${address ?? ''},${protocol.toLowerCase()}:${port}`;
+}
+
+/** What it does not want, whoever wrote it (its cleanLegacyService): servers of its device, addresses, and entries of its set. */
+function removeServers(
+  ipvs: SimIpvs,
+  family: Family,
+  {
+    set,
+    wanted,
+    addresses,
+  }: {
+    readonly set: string;
+    readonly wanted: ReadonlySet<string>;
+    readonly addresses: ReadonlySet<string | undefined>;
+  },
+): void {
+  const { state } = ipvs;
+  const isOfFamily = (address: Address) => familyOf(address) === family;
+  for (const entry of state.sets.get(set)?.entries ?? [])
+    if (!wanted.has(entry)) ipvs.write({ kind: 'remove-entry', set, entry });
+  for (const { server } of [...state.servers.values()])
+    if (isOfFamily(server.address) && state.addresses.has(server.address) && !wanted.has(keyOf(server, server)))
+      ipvs.write({ kind: 'remove-server', server });
+  for (const address of [...state.addresses].filter(isOfFamily))
+    if (!addresses.has(address)) ipvs.write({ kind: 'remove-address', address });
+}
+
 /** Its Services are none of the history: nothing of them may be left. */
 function leaveOlderTable({ nft }: SimKernel): void {
   const socket = nft.state.socket(ROOM);
@@ -177,6 +237,7 @@ function elsewhere(batch: Buffer): Buffer {
 
 /** Its packets are not followed: only that it goes. */
 function leaveTable({ nft }: SimKernel, family: Family): void {
+  if (nft.tables(family).includes(TABLE)) return;
   const id = { family, table: TABLE };
   nft.others.writeAs(WRITER, [
     addTable(id, 'rules for kube-proxy'),

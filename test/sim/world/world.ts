@@ -13,7 +13,7 @@ import { type Claim, SafetyCheck, type Writer } from '../check/safety.ts';
 import { type FrontendKey, Versions } from '../check/versions.ts';
 import { Calls } from '../engine/process.ts';
 import { SimTime } from '../engine/time.ts';
-import type { Action, Predecessor, Settings } from '../history/actions.ts';
+import type { Action, Predecessor, Settings, SimMode } from '../history/actions.ts';
 import { NODE, NODE_ADDRESSES } from '../history/objects.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';
@@ -38,7 +38,8 @@ import { SimLoopback } from './loopback.ts';
 import { Marks } from './marks.ts';
 import { SimNames } from './names.ts';
 import { SimPorts } from './ports.ts';
-import { leave, leftOf } from './predecessor.ts';
+import { leftOf, writeAsPredecessor } from './predecessor.ts';
+import { RunningKubeProxy } from './running-kube-proxy.ts';
 
 export interface WorldOptions {
   readonly plan: HistoryPlan;
@@ -49,6 +50,8 @@ export interface WorldOptions {
 
 /** Times a tenth of a second that a question to the agent may take. */
 const ASKING = 300;
+/** Milliseconds after which what kube-proxy left is gone: the agent waits twice as long before each further removal (agent/other-proxies.ts). */
+const REMOVAL_MS = 40 * 60_000;
 /** A Service that changes when all faults have ended. */
 const RECORDED = {
   apiVersion: 'v1',
@@ -92,6 +95,8 @@ export class SimWorld {
   /** Where the agent chooses its mode: the one that it has, as far as it was asked. */
   #chosen: ModeName = 'nftables';
   #isForeign = false;
+  /** kube-proxy, in a history in which it runs beside the agent. */
+  #beside: RunningKubeProxy | undefined;
   /** The Node on which nothing answers. */
   #silent: string | undefined;
   /** Until then the agent may not have noticed what others wrote; in time in which it can run. */
@@ -161,7 +166,9 @@ export class SimWorld {
     else if (action.kind === 'silence') this.#setSilent(action.node);
     else if (action.kind === 'freeze') this.time.stall(action.milliseconds);
     else if (action.kind === 'disk') this.disk.isFull = action.isFull;
+    else if (action.kind === 'kube-proxy') this.#beside?.end();
     else this.#clients.start(action.variant);
+    this.#beside?.changed();
     // The counters are read beside whatever the agent does.
     const [first] = this.#loopback.listening;
     if (first !== undefined) void this.#loopback.ask(first, HOLDING_MS);
@@ -170,24 +177,42 @@ export class SimWorld {
 
   /** The first objects are there. */
   begin(): void {
-    const { predecessor } = this.#options.plan;
+    const { predecessor, beside } = this.#options.plan;
     if (predecessor !== undefined) this.#leavePredecessor(predecessor);
+    if (beside !== undefined) this.#runBeside(beside);
     this.agents.begin();
     this.#fleet?.begin();
   }
 
   #leavePredecessor(predecessor: Predecessor): void {
+    const served = this.#writeAsPredecessor(predecessor, this.#ports());
+    this.check.settled(({ at, owners }) => {
+      const port = this.versions.portAt({ at, owners });
+      return served.has(at.address ?? '') && (port?.cluster.length ?? 0) > 0 && port?.affinitySeconds === 0;
+    });
+  }
+
+  #writeAsPredecessor(predecessor: Predecessor, ports: readonly ServicePort[]): ReadonlySet<string> {
+    this.#isForeign = true;
+    const served = writeAsPredecessor(this.kernel, predecessor, ports);
+    this.#isForeign = false;
+    return served;
+  }
+
+  /** Of the newest objects. */
+  #ports(): readonly ServicePort[] {
     const ports = new Map<string, ServicePort>();
     for (const frontend of this.versions.frontends) {
       const port = this.versions.portAt(frontend);
       if (port !== undefined) ports.set(port.key, port);
     }
-    this.#isForeign = true;
-    const served = leave(this.kernel, predecessor, [...ports.values()]);
-    this.#isForeign = false;
-    this.check.settled(({ at, owners }) => {
-      const port = this.versions.portAt({ at, owners });
-      return served.has(at.address ?? '') && (port?.cluster.length ?? 0) > 0 && port?.affinitySeconds === 0;
+    return [...ports.values()];
+  }
+
+  #runBeside(mode: SimMode): void {
+    this.#beside = new RunningKubeProxy({
+      ...{ time: this.time, mode, ports: () => this.#ports() },
+      write: (own, ports) => void this.#writeAsPredecessor(own, ports),
     });
   }
 
@@ -195,6 +220,7 @@ export class SimWorld {
   heal(): void {
     this.#silent = undefined;
     this.disk.isFull = false;
+    this.#beside?.end();
     this.api.outage(undefined);
     this.api.reset();
     this.agents.revive();
@@ -216,6 +242,7 @@ export class SimWorld {
   /** Everything is as desired, and the agent says so. Throws Violation. */
   async mustBeRight(): Promise<void> {
     if (!this.agents.isRunning) throw new Violation('not running', 'no agent runs after all faults ended');
+    if (this.#beside !== undefined) await this.time.runUntil(this.time.now + REMOVAL_MS);
     if (this.#options.plan.choosesMode) await this.#askMode();
     const [left] = leftOf(this.kernel);
     if (left !== undefined) throw new Violation('not right: predecessor', `${left} is left of kube-proxy`);
@@ -378,7 +405,13 @@ export class SimWorld {
   }
 
   #claimed(claims: ReadonlyMap<FrontendKey, Claim>): void {
-    if (!this.agents.isAlone || this.agents.isCleaning || this.time.running < this.#unnoticedUntil) return;
+    if (
+      this.#beside !== undefined ||
+      !this.agents.isAlone ||
+      this.agents.isCleaning ||
+      this.time.running < this.#unnoticedUntil
+    )
+      return;
     const views = (family: Family) => this.kernel.views(family);
     for (const { kind, text } of this.check.claimed(claims, { views, at: this.time.now }))
       this.#violations.push(new Violation(kind, text));
@@ -418,7 +451,9 @@ export class SimWorld {
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
     const { isCleaning, isAlone } = this.agents;
-    const by: Writer = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
+    // kube-proxy beside leads packets by what it knows; the agent removes that only some time after it ended.
+    const isOthers = this.#isForeign || this.#beside !== undefined;
+    const by: Writer = isOthers ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
     const isDisturbed = this.time.running < this.#disturbedUntil;
     const commit = { views: (family: Family) => this.kernel.views(family), by, isDisturbed, at: this.time.now, others };
     for (const { kind, text } of this.check.committed(commit)) {
