@@ -62,6 +62,7 @@ The simulator runs the real agent and the real controller in a world that is mad
 One seed gives one history, always the same.
 Faults come at every call to the outside: the call fails before it works, or after it worked, it is slow, it is cut, or the agent is
 killed at it and starts again.
+The simulated kernel is spoken to in the bytes of netlink, so sends, answers and the parts of listings fail one by one.
 After each commit of the simulated kernel a packet engine checks that no wanted frontend is refused, that no packet goes to an address
 that is not its endpoint, and that what belongs to others is unchanged.
 
@@ -76,6 +77,9 @@ Some histories have more:
 | 10 % | the agent looks for Nodes that do not answer (\`--failover=confirm\`), and Nodes fall silent | in the end all endpoints are used again |
 | 1 of 8 | the machine stands still for up to a minute | |
 | 10 % | \`--mode=auto\` | |
+| 6 % | kube-proxy runs beside the agent for a while, in one of its three modes, and writes its rules again after each change | in the end all is right, and nothing of kube-proxy is left |
+| 15 % | the agent keeps its history on a disk (\`--record-dir\`), which is full for a while | in the end changes are recorded again, each recording can be read, and they take no more than they may |
+| 20 % of those with an API server | the server has no HTTP/2: each watch has a connection of its own, which ends or falls silent without the others | |
 | 15 % | node ports on loopback, where the mode itself has none, are relayed by the agent | in the end each leads to an endpoint of its Service, and the agent listens on no other |
 | 10 % of those with an API server | three nodes with an agent each, and a fleet that hooks of Pods ask (\`/drained\`) | after a yes no node sends a new connection to that Pod |
 
@@ -122,7 +126,9 @@ Its finds in the agent are mended, and each has a test:
 - After a failed call in the middle of a listing the kernel refused the agent each further listing over that socket, and so each reading of its table.
 - Jumps that two agents had written at the same time stayed, and kept the rules of a former mode.
 - A mode removed its predecessor although another program had flushed the new rules meanwhile.
-- \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.`;
+- \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.
+- A recording whose writer was killed at its first bytes made questions about the past fail.
+- A folder of \`--record-dir\` that could not be looked at once was never used again.`;
 
 const PREFIXES = `### Between two writes
 
