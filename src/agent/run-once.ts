@@ -19,7 +19,7 @@ const MAX_TRIES = 5;
 
 /**
  * Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. Rejects with CannotRun where an agent of another
- * mode runs.
+ * mode runs, also where that came meanwhile: then rules of both may be there.
  */
 export async function syncOnce(
   config: Config,
@@ -49,7 +49,9 @@ export async function syncOnce(
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
     const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite: mayWrite };
     const agent = await startAgent(feed, options);
-    return await syncUntilDone(agent, syncLog, until, report);
+    const isDone = await syncUntilDone(agent, syncLog, until, report);
+    await mustHaveModeOfAgent(platform.process.names, config.mode, { hasWritten: true });
+    return isDone;
   } finally {
     faults.flush();
     syncLog.summarize();

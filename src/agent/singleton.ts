@@ -49,17 +49,26 @@ export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise
 
 /**
  * For `run --once`, which may run beside an agent of the same mode: each of two modes would remove the rules of the other. Rejects with
- * CannotRun where an agent of another mode runs.
+ * CannotRun where an agent of another mode runs. `hasWritten`: it wrote already.
  */
-export async function mustHaveModeOfAgent(names: NameService, mode: ModeName): Promise<void> {
+export async function mustHaveModeOfAgent(
+  names: NameService,
+  mode: ModeName,
+  { hasWritten = false }: { readonly hasWritten?: boolean } = {},
+): Promise<void> {
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
   if (answer.kind === 'no connection' || isOfOtherUser(answer.peer, names)) return;
   if (answer.kind === 'silent') throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
   const holder = answer.kind === 'line' ? readHolder(answer.line) : undefined;
   if (holder === undefined || holder.isStopping || holder.mode === mode) return;
+  const agent = `the agent of this node (pid ${pidText(answer.peer, holder.pid)})`;
+  if (hasWritten)
+    throw new CannotRun(
+      `${agent} changed to ${holder.mode} mode while --once wrote the rules of ${mode} mode: both may be there. The agent removes them within an hour, and at its start: restart it (systemctl restart slicewire, or delete its Pod)`,
+    );
   throw new CannotRun(
-    `the agent of this node (pid ${pidText(answer.peer, holder.pid)}) runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote no rules, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
+    `${agent} runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote no rules, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,
   );
 }
 

@@ -227,6 +227,13 @@ describe('run --once beside an agent', () => {
     });
   });
 
+  it('that wrote while the agent changed its mode says what follows', async () => {
+    const names: NameService = { uid: 0, take: () => assert.fail('it takes no name'), ask: async () => running };
+    await assert.rejects(mustHaveModeOfAgent(names, 'iptables', { hasWritten: true }), {
+      message: /^the agent of this node \(pid 4711\) changed to nftables mode while --once wrote .*: restart it/,
+    });
+  });
+
   it('goes on beside one of its mode, one that ends, and a process of another user', async () => {
     await once(says(lineOf({ mode: 'ipvs' })));
     await once(stopping);

@@ -1,5 +1,7 @@
 /** The processes of a simulated node: the agent, which a supervisor starts again, commands of operators, and the replicas of the controller. */
+
 import { removeAll } from '../../../src/agent/predecessors.ts';
+import { causeOf } from '../../../src/base/cause.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { type Calls, SimProcess } from '../engine/process.ts';
 import { NOBODY, type SimTime } from '../engine/time.ts';
@@ -150,7 +152,11 @@ export class Agents {
     const process = this.#process(isOnce ? 'once' : 'second');
     this.#writers.add(process);
     process.onDeath(() => this.#writers.delete(process));
-    const run = startAgent({ ...this.#input(process), isOnce, onEnd: () => process.kill() });
+    const onEnd = (error: unknown) => {
+      if (error !== undefined) this.#say(process, `ended: ${causeOf(error)}`);
+      process.kill();
+    };
+    const run = startAgent({ ...this.#input(process), isOnce, onEnd });
     this.#others.push(run);
     if (!isOnce) this.#later(NOTICING, () => run.stop());
   }

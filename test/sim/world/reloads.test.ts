@@ -154,6 +154,28 @@ describe('run --once, while the agent changes its mode', () => {
     }));
 });
 
+describe('run --once that wrote while the agent changed its mode', () => {
+  it('says so', () =>
+    begun(async (world, lines) => {
+      // Both find that the rules are gone, and write them.
+      let writes = 0;
+      world.calls.faultAt = (_, what, { name }) => {
+        if (name !== 'once') return undefined;
+        if (what === 'iptables-save') world.perform({ kind: 'foreign', what: 'flush-nat', variant: 0 });
+        return what.startsWith('iptables-restore') && ++writes === 1
+          ? { kind: 'slow', milliseconds: 10_000 }
+          : undefined;
+      };
+      world.perform({ kind: 'agent', what: 'once' });
+      await run(world, 200);
+      assert.equal(writes, 1, lines.join('\n'));
+      wantMode(world, 'nftables');
+      await run(world, 30_000);
+      const told = linesWith(lines, 'changed to nftables mode while --once wrote the rules of iptables mode');
+      assert.equal(told.length, 1, lines.join('\n'));
+    }));
+});
+
 describe('a configuration that SIGHUP made the agent read', () => {
   it('is left again when the file is as before it, within the time in which one save settles', () =>
     begun(async (world, lines) => {

@@ -420,6 +420,9 @@ export class SimWorld {
   #configure({ settings, isSignalled }: Extract<Action, { kind: 'configure' }>): void {
     this.#settings = { ...this.#settings, ...settings };
     this.#writeConfig();
+    // What `run --once` of the former mode writes now, the agent removes as the rules of another proxy: late.
+    if (settings.mode !== undefined && !this.agents.isAlone)
+      this.#unnoticedUntil = Math.max(this.#unnoticedUntil, this.time.running + REMOVAL_MS);
     if (isSignalled) this.agents.hangUp();
   }
 
