@@ -16,7 +16,7 @@ import type { SimBody } from './body.ts';
 export const SERVER: TimerOwner = { isDead: false };
 
 /** Milliseconds from bookmark to bookmark. */
-const BOOKMARKS = 60_000;
+export const BOOKMARKS = 60_000;
 
 export interface WatchOptions {
   readonly answer: WatchAnswer;

@@ -2,7 +2,9 @@
  * A fleet of three simulated nodes. Hooks of Pods that end ask it (`/drained`): after a yes no node sends a new connection to that Pod, as
  * long as no object says otherwise.
  */
+
 import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base/address.ts';
+import { BOOKMARKS } from '../api/watch.ts';
 import { kept } from '../check/kept.ts';
 import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from '../check/packets.ts';
@@ -97,8 +99,11 @@ export class SimFleet {
 
   /** All nodes have what the API server has, and the fleet says so. Throws Violation. */
   async mustBeRight(ask: (ports: SimPorts, port: number, path: string) => Promise<{ status: number; body: string }>) {
-    // A fleet that started anew in a store where nothing changes cannot know that each agent has its lists: marks move with changes.
+    // A fleet that started anew in a store where nothing changes cannot know that each agent has its lists: marks move with changes, and
+    // with bookmarks where the watch leaves a change out.
     for (const action of fleetObjects()) if (action.kind === 'put') this.#options.put(action.object);
+    const { time } = this.#options;
+    await time.runUntil(time.now + BOOKMARKS);
     const { status, body } = await ask(this.#ports, FLEET_PORT, `/drained?address=${NEVER_USED}&timeout=20s`);
     if (status !== 200 || !isDrained(body))
       throw new Violation('not right: fleet', `/drained of an address that nobody has answers ${status}: ${body}`);
