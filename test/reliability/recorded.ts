@@ -18,7 +18,12 @@ export interface RecordedTable {
 export interface Results {
   readonly soak?: SoakResult;
   /** A soak in turn with an earlier version, which is that of this commit. */
-  readonly versions?: { readonly former: string; readonly found: SoakResult };
+  readonly versions?: {
+    readonly former: string;
+    readonly found: SoakResult;
+    /** One version apart, where the kernel has IPVS; not in records of earlier commits. */
+    readonly tests?: readonly { readonly name: string; readonly isRight: boolean }[];
+  };
   readonly simulator?: RecordedTable;
   /** Between two writes. */
   readonly prefixes?: RecordedTable;

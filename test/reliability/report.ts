@@ -18,7 +18,7 @@ export function page({ soak, versions, simulator, prefixes, mutations, fuzz, ker
     SOAK,
     soak === undefined ? NOTHING : soakLines(soak),
     VERSIONS,
-    versions === undefined ? NOTHING : `The earlier version: commit ${versions.former}.\n${soakLines(versions.found)}`,
+    versions === undefined ? NOTHING : versionsLines(versions),
     KERNELS,
     recorded(kernels),
   ];
@@ -55,6 +55,12 @@ The text comes from ${HERE}, and ${AGAIN} writes the page again.
 
 Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
 [semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
+
+function versionsLines({ former, found, tests = [] }: NonNullable<Results['versions']>): string {
+  const apart = tests.map(({ name, isRight }) => `- ${isRight ? 'right' : '**wrong**'}: ${name}`);
+  const one = apart.length === 0 ? '' : `One version apart:\n\n${apart.join('\n')}\n\n`;
+  return `The earlier version: commit ${former}.\n\n${one}The soak:\n\n${soakLines(found)}`;
+}
 
 const SIMULATOR = `## Simulator
 
@@ -190,7 +196,7 @@ const VERSIONS = `## Versions
 
 \`npm run versions -- --from COMMIT\` builds the executable of an earlier commit, and runs a soak of ten minutes in which the two versions
 follow each other: every ten seconds the agent ends, and one of the other version starts, in both modes.
-The last sixth of the time belongs to one agent. IPVS mode is not part of it.`;
+The last sixth of the time belongs to one agent. IPVS mode has tests of its own, in a virtual machine where it must: \`test/versions/one-apart.vm.ts\`.`;
 
 const KERNELS = `## Kernels
 

@@ -57,7 +57,7 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-/** Run Node.js with these arguments where the kernel has IPVS, or in the machine with another kernel. `KUBE_PROXY` and the executable of the tests go along. */
+/** Run Node.js with these arguments where the kernel has IPVS, or in the machine with another kernel. `KUBE_PROXY` and the executables of the tests go along. */
 export async function runThere<Result>({ args, kernel, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
   const isMachine = kernel !== undefined || !(await isIpvsHere());
   const settings = [
@@ -66,7 +66,8 @@ export async function runThere<Result>({ args, kernel, processors, mark, onResul
     ...(kernel === undefined ? [] : [`SLICEWIRE_VM_KERNEL=${kernel.release}`]),
   ];
   const program = kernel === undefined ? process.env.SLICEWIRE_PROGRAM : kernel.program;
-  const passedOn = { KUBE_PROXY: process.env.KUBE_PROXY, SLICEWIRE_PROGRAM: program };
+  const { KUBE_PROXY, SLICEWIRE_FORMER } = process.env;
+  const passedOn = { KUBE_PROXY, SLICEWIRE_FORMER, SLICEWIRE_PROGRAM: program };
   const given = Object.entries(passedOn).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const machine = isMachine ? [...settings, 'sh', MACHINE, 'run', 'env', ...given] : [];
   return { ...(await follow([...machine, kernel?.node ?? process.execPath, ...args], { mark, onResult })), isMachine };

@@ -21,8 +21,13 @@ export function fromSources(...options: readonly string[]): Program {
   return [process.execPath, ...SOURCE_OPTIONS, ...options, MAIN];
 }
 
+/** An executable of slicewire, such as one of another version. */
+export function executable(file: string): Program {
+  return ['/usr/bin/env', ...NOT_PASSED_ON, file];
+}
+
 export const SLICEWIRE: Program = process.env.SLICEWIRE_PROGRAM
-  ? ['/usr/bin/env', ...NOT_PASSED_ON, process.env.SLICEWIRE_PROGRAM]
+  ? executable(process.env.SLICEWIRE_PROGRAM)
   : fromSources();
 
 /** The same for `startChild`. */

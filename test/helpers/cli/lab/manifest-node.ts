@@ -8,7 +8,7 @@ import type { Lab } from '../../../../src/cli/lab/lab.ts';
 import { type Child, startChild } from '../../../../src/kernel/commands.ts';
 import { shellCommands } from '../../kernel/shell-commands.ts';
 import { NEVER } from '../../proxy/rig.ts';
-import { type Program, SLICEWIRE, startAgent } from '../slicewire.ts';
+import { type Program, SLICEWIRE } from '../slicewire.ts';
 
 /** What became of a command of slicewire. */
 export interface Ran {
@@ -21,6 +21,7 @@ export class ManifestNode {
   readonly folder: string;
   readonly #lab: Lab;
   readonly #at: string;
+  readonly #program: Program;
   readonly #running: { stop(): Promise<void> }[] = [];
 
   static async create(lab: Lab): Promise<ManifestNode> {
@@ -29,13 +30,19 @@ export class ManifestNode {
 
   /** Another host of the lab as a node of the same cluster: it has the same manifests. Its agents are stopped by itself, too. */
   beside(at: string): ManifestNode {
-    return new ManifestNode(this.#lab, this.folder, at);
+    return new ManifestNode(this.#lab, this.folder, at, this.#program);
   }
 
-  private constructor(lab: Lab, folder: string, at = 'node') {
+  /** The same node with another version of slicewire. Its agents are stopped by itself, too. */
+  with(program: Program): ManifestNode {
+    return new ManifestNode(this.#lab, this.folder, this.#at, program);
+  }
+
+  private constructor(lab: Lab, folder: string, at = 'node', program: Program = SLICEWIRE) {
     this.#lab = lab;
     this.folder = folder;
     this.#at = at;
+    this.#program = program;
   }
 
   /** End what still runs. */
@@ -66,18 +73,18 @@ export class ManifestNode {
 
   /** An agent that goes on. */
   start(...flags: string[]): AgentProcess {
-    return this.keep(startAgent(this.#lab, ['run', ...this.#own(), ...flags], this.#at));
+    return this.#start('run', ...this.#own(), ...flags);
   }
 
   /** The same with the objects of an API server instead of the folder's. */
   startFrom(kubeconfig: string, ...flags: string[]): AgentProcess {
     const args = ['run', '--kubeconfig', kubeconfig, ...this.#settings(), ...flags];
-    return this.keep(startAgent(this.#lab, args, this.#at));
+    return this.#start(...args);
   }
 
   /** The program and its arguments for a command of slicewire. */
   command(command: string, ...flags: string[]): Program {
-    return [...SLICEWIRE, command, ...this.#own(), ...flags];
+    return [...this.#program, command, ...this.#own(), ...flags];
   }
 
   /** The same by a command that does something first: `setpriv …`, `env …`. */
@@ -94,15 +101,28 @@ export class ManifestNode {
   /** The same by a command that does something first. */
   async runBy(before: readonly string[], command: string, ...flags: string[]): Promise<Ran> {
     const own = command === 'cleanup' ? [] : this.#own();
-    const [file = '', ...args] = [...before, ...SLICEWIRE, command, ...own, ...flags];
-    const inside = this.#lab.inside(this.#at, file, args);
-    const { exitCode, stdout, stderr } = await shellCommands.run(inside, NEVER);
-    return { status: exitCode, out: stdout, error: stderr };
+    return await this.#ran([...before, ...this.#program, command, ...own, ...flags]);
+  }
+
+  /** Ask the agent of the node. */
+  async asks(command: string, ...flags: string[]): Promise<Ran> {
+    return await this.#ran([...this.#program, command, ...flags]);
   }
 
   /** Run a script of bash that goes on until the test ends. */
   shell(script: string): Child {
     return this.keep(startChild(this.#lab.inside(this.#at, 'bash', ['-c', script])));
+  }
+
+  async #ran([file = '', ...args]: readonly string[]): Promise<Ran> {
+    const inside = this.#lab.inside(this.#at, file, args);
+    const { exitCode, stdout, stderr } = await shellCommands.run(inside, NEVER);
+    return { status: exitCode, out: stdout, error: stderr };
+  }
+
+  #start(...args: readonly string[]): AgentProcess {
+    const [file = '', ...before] = this.#program;
+    return this.keep(new AgentProcess(this.#lab, [...before, ...args], file, this.#at));
   }
 
   #own(): string[] {

@@ -1,4 +1,7 @@
-/** `npm run versions`: a soak in which the agents of two versions follow each other, forth and back in both modes. */
+/**
+ * `npm run versions`: a soak in which the agents of two versions follow each other, forth and back in both modes without IPVS; the same in
+ * IPVS mode, and what each reads of the other, where the kernel has IPVS.
+ */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +9,9 @@ import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
 import { commandLine } from '../../scripts/arguments.ts';
 import { recordPart } from '../reliability/results.ts';
-import { carryOut, interrupted } from './command.ts';
+import { carryOut, interrupted } from '../soak/command.ts';
+import { MARK, type TestResult } from '../vm/reporter.ts';
+import { runThere } from '../vm/run-there.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -51,6 +56,24 @@ async function build(commit: string): Promise<string> {
   return output;
 }
 
+/** The tests of agents, recordings and fleets one version apart; a line for each. Throws where they did not run to their end. */
+async function oneApart(other: string): Promise<readonly TestResult[]> {
+  process.env.SLICEWIRE_FORMER = other;
+  const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+  const results: TestResult[] = [];
+  const onResult = (one: TestResult) => {
+    if (one.isSuite) return;
+    results.push(one);
+    process.stdout.write(`${one.error === undefined ? 'ok' : 'FAILED'} ${one.name}\n${one.error ?? ''}`);
+  };
+  const reporter = here('../vm/reporter.ts');
+  const args = ['--test', `--test-reporter=${reporter}`, here('./one-apart.vm.ts')];
+  const { status, said } = await runThere({ args, mark: MARK, onResult });
+  if (results.length === 0 || (status !== 0 && results.every(({ error }) => error === undefined)))
+    throw new Error(`the tests in IPVS mode ended with status ${status}:\n${said.join('\n')}`);
+  return results;
+}
+
 const seconds = Number(values.minutes) * 60;
 try {
   const commit = await run(ROOT, 'git', 'rev-parse', '--short', `${values.from}^{commit}`);
@@ -62,7 +85,10 @@ try {
     },
     signal,
   );
-  if (values.record) recordPart('versions', { former: commit, found });
+  const apart = await oneApart(other);
+  if (apart.some(({ error }) => error !== undefined)) process.exitCode = 1;
+  const tests = apart.map(({ name, error }) => ({ name, isRight: error === undefined }));
+  if (values.record) recordPart('versions', { former: commit, found, tests });
 } catch (error) {
   if (!signal.aborted) throw error;
   process.exitCode = 1;
