@@ -154,7 +154,8 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
   const wanted = new Set(proxied.map(({ port, frontend }) => keyOf(port, frontend)));
   const addresses = new Set(proxied.map(({ frontend }) => frontend.address));
   ipvs.write({ kind: 'add-device' });
-  ipvs.state.createIfMissing({ name: set, type: 'hash:ip,port', family, maxelem: 65_536 });
+  if (!ipvs.state.sets.has(set))
+    ipvs.write({ kind: 'add-set', set: { name: set, type: 'hash:ip,port', family, maxelem: 65_536 } });
   removeServers(ipvs, family, { set, wanted, addresses });
   for (const { port, frontend, endpoints } of proxied) {
     const { address } = frontend;
