@@ -78,6 +78,10 @@ const seconds = Number(values.minutes) * 60;
 try {
   const commit = await run(ROOT, 'git', 'rev-parse', '--short', `${values.from}^{commit}`);
   const other = await build(commit);
+  // Before the soak, which gives way to others.
+  const apart = await oneApart(other);
+  if (apart.some(({ error }) => error !== undefined)) process.exitCode = 1;
+  const tests = apart.map(({ name, error }) => ({ name, isRight: error === undefined }));
   const found = await carryOut(
     {
       ...{ seconds, tail: seconds / 6, restartEvery: 10, flushEvery: 120, services: 1000, perSecond: 50, seed: 1 },
@@ -85,9 +89,6 @@ try {
     },
     signal,
   );
-  const apart = await oneApart(other);
-  if (apart.some(({ error }) => error !== undefined)) process.exitCode = 1;
-  const tests = apart.map(({ name, error }) => ({ name, isRight: error === undefined }));
   if (values.record) recordPart('versions', { former: commit, found, tests });
 } catch (error) {
   if (!signal.aborted) throw error;
