@@ -39,21 +39,21 @@ export function listingOf(
       isDone = true;
       return doneMessage(header, errno);
     };
+    const part: Buffer[] = [];
     try {
       const all = entries();
-      const part: Buffer[] = [];
-      let bytes = 0;
-      for (; listed < all.length; listed++) {
+      for (let bytes = 0; listed < all.length; listed++) {
         const said = all[listed]?.();
         if (said === undefined) continue;
         if (part.length > 0 && bytes + said.body.length > longest) break;
         part.push(message(said, header));
         bytes += said.body.length + 20;
       }
-      return part.length === 0 ? done(0) : Buffer.concat(part);
     } catch (error) {
-      if (error instanceof Refused) return done(error.errno);
-      throw error;
+      if (!(error instanceof Refused)) throw error;
+      // What came before is told first, and the next part fails again.
+      if (part.length === 0) return done(error.errno);
     }
+    return part.length === 0 ? done(0) : Buffer.concat(part);
   };
 }

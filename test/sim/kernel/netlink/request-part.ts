@@ -40,7 +40,7 @@ export class RequestPart implements KernelPart {
     // A socket owns nothing here.
   }
 
-  take(datagram: Uint8Array, socket: SimSocket, _by: unknown, refusal?: Refusal): void {
+  take(datagram: Uint8Array, socket: SimSocket, _by?: unknown, refusal?: Refusal): void {
     for (const [i, request] of requestsIn(datagram).entries()) {
       if ((request.flags & NLM_F_REQUEST) === 0) continue;
       this.#take(request, socket, refusal?.request === i ? refusal.errno : undefined);
