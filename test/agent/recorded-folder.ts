@@ -28,7 +28,7 @@ export async function recording(path: string, size: number, most?: number): Prom
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
   const folder = new RecordFolder({ files: realRecordingFiles, path, size, recorder, context, clock, log });
-  await realRecordingFiles.makeFolder(path).catch(() => undefined);
+  await realRecordingFiles.makeFolder(path);
   const archive = new HistoryArchive({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
   return { rig, folder, archive, logged, problems };
 }

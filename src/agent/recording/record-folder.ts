@@ -303,7 +303,10 @@ export async function segmentsIn(folder: string, files: Pick<RecordingFiles, 'li
     const [, date = '', hours = '', minutes = '', seconds = ''] = found;
     const path = join(folder, name);
     const startedAt = Date.parse(`${date}${hours}:${minutes}:${seconds}`);
-    segments.push({ path, startedAt, size, lines: (onProblem) => linesOf(files.read(path), onProblem) });
+    segments.push({
+      ...{ path, startedAt, size },
+      lines: (onProblem) => linesOf(files.read(path), (text) => onProblem(`${path}: ${text}`)),
+    });
   }
   return segments;
 }
@@ -320,8 +323,8 @@ async function* linesOf(
   try {
     yield* readRecording(chunks, onProblem);
   } catch (error) {
-    // A segment whose writer was killed at once has nothing, and must not hide what the others have.
+    // It has nothing, and must not hide what the others have.
     if (!(error instanceof RecordingTorn)) throw error;
-    onProblem(error.message);
+    onProblem('the recording ends within its header, because its writer was killed; the others are used');
   }
 }

@@ -154,13 +154,14 @@ export class HistoryArchive {
   async history(question: HistoryQuery): Promise<HistoryContent> {
     const { recorder } = this.#options;
     const { at = Number.POSITIVE_INFINITY } = question;
-    const since = question.since ?? (await this.#beforeRestart(question));
+    const archived = this.#archived();
+    const since = question.since ?? (await this.#beforeRestart(question, archived));
     if (Math.min(since, at) >= recorder.log.reachesBackTo) return await historyOf(recorder, question);
-    const stood = await this.flightAt(Math.min(at, Number.MAX_SAFE_INTEGER));
-    const older = (await this.#segmentsFrom(Math.min(since, at))).filter(({ startedAt }) => startedAt <= at);
+    const stood = await this.#flightAt(Math.min(at, Number.MAX_SAFE_INTEGER), archived);
     const changesOnly = { ...question, at: undefined, until: at };
     const answers: HistoryContent[] = [];
-    for (const segment of older) answers.push(await historyOf(await this.#flight(segment), changesOnly));
+    for (const flight of await archived.flightsFrom(Math.min(since, at), at))
+      answers.push(await historyOf(flight, changesOnly));
     answers.push(await historyOf(recorder, changesOnly));
     const answer = merged(answers, question.most ?? DEFAULT_CHANGES);
     if (question.at === undefined) return answer;
@@ -171,16 +172,20 @@ export class HistoryArchive {
    * The beginning of the last segment that is older than the memory, such as that of the agent before a restart. Infinity where the memory
    * alone fills the answer.
    */
-  async #beforeRestart({ service, at, most = DEFAULT_CHANGES }: HistoryQuery): Promise<number> {
-    const { recorder, folder } = this.#options;
+  async #beforeRestart(
+    { service, at, most = DEFAULT_CHANGES }: HistoryQuery,
+    archived: ArchivedFlights,
+  ): Promise<number> {
+    const { recorder } = this.#options;
     const { reachesBackTo } = recorder.log;
     if (at !== undefined) return Number.POSITIVE_INFINITY;
-    // The last one is being written, and began with this agent or later.
-    const finished = ((await folder()?.segments()) ?? []).slice(0, -1);
-    const before = finished.findLast(({ startedAt }) => startedAt < reachesBackTo);
-    if (before === undefined) return Number.POSITIVE_INFINITY;
     const { changes } = await historyOf(recorder, { ...(service === undefined ? {} : { service }), most });
-    return changes.length < most ? before.startedAt : Number.POSITIVE_INFINITY;
+    if (changes.length >= most) return Number.POSITIVE_INFINITY;
+    // The last one is being written, and began with this agent or later.
+    const finished = (await archived.segments()).slice(0, -1);
+    for (const segment of finished.filter(({ startedAt }) => startedAt < reachesBackTo).reverse())
+      if ((await archived.flight(segment)) !== undefined) return segment.startedAt;
+    return Number.POSITIVE_INFINITY;
   }
 
   /** The objects as they were in the kernel. `moment`: milliseconds since 1970. Throws BeforeHistory. */
@@ -190,32 +195,91 @@ export class HistoryArchive {
 
   /** The recording that covers this moment. Throws BeforeHistory. */
   async flightAt(moment: number): Promise<FlightData> {
-    const { recorder } = this.#options;
+    return await this.#flightAt(moment, this.#archived());
+  }
+
+  async #flightAt(moment: number, archived: ArchivedFlights): Promise<FlightData> {
+    const { recorder, folder } = this.#options;
     if (moment >= recorder.log.reachesBackTo) return recorder;
-    const folder = this.#options.folder();
-    const segments = (await folder?.segments()) ?? [];
+    const segments = await archived.segments();
     // A segment that began before its first sync does not know what was in the kernel until then: the one before does.
     for (const segment of segments.filter(({ startedAt }) => startedAt <= moment).reverse()) {
-      const flight = await this.#flight(segment);
-      // A crash may have torn its first objects.
-      if (flight.objects !== undefined && flight.log.reachesBackTo <= moment) return flight;
+      const flight = await archived.flight(segment);
+      if (flight !== undefined && flight.log.reachesBackTo <= moment) return flight;
     }
-    const [oldest] = segments;
-    const reach = oldest === undefined ? recorder.log.reachesBackTo : (await this.#flight(oldest)).log.reachesBackTo;
-    throw beforeHistory(reach, folder === undefined ? '--record-dir' : '--record-size');
+    const [oldest] = await archived.flightsFrom(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
+    const reach = oldest?.log.reachesBackTo ?? recorder.log.reachesBackTo;
+    throw beforeHistory(reach, folder() === undefined ? '--record-dir' : '--record-size');
   }
 
-  /** The segment with this moment, and all later ones. */
-  async #segmentsFrom(moment: number): Promise<SegmentFile[]> {
-    const segments = (await this.#options.folder()?.segments()) ?? [];
-    const first = segments.findLastIndex(({ startedAt }) => startedAt <= moment);
-    return segments.slice(Math.max(0, first));
+  #archived(): ArchivedFlights {
+    return new ArchivedFlights(this.#options.folder(), this.#options.onProblem);
+  }
+}
+
+/** What one question reads of the folder: each segment at most once. */
+class ArchivedFlights {
+  readonly #folder: RecordFolder | undefined;
+  readonly #onProblem: (text: string) => void;
+  readonly #flights = new Map<string, Promise<FlightData | undefined>>();
+  #segments: Promise<readonly SegmentFile[]> | undefined;
+
+  constructor(folder: RecordFolder | undefined, onProblem: (text: string) => void) {
+    this.#folder = folder;
+    this.#onProblem = onProblem;
   }
 
-  async #flight(segment: SegmentFile): Promise<FlightData> {
+  /** The oldest first; none where the disk fails or hangs, because the memory answers without it. */
+  segments(): Promise<readonly SegmentFile[]> {
+    this.#segments ??= this.#read();
+    return this.#segments;
+  }
+
+  async #read(): Promise<readonly SegmentFile[]> {
+    if (this.#folder === undefined) return [];
+    const follows = 'the answer is from memory alone';
+    const { path } = this.#folder;
+    let found: readonly SegmentFile[] = [];
+    const reading = this.#folder.segments().then(
+      (segments) => {
+        found = segments;
+      },
+      (error: unknown) => this.#onProblem(`${path} cannot be read: ${causeOf(error)}; ${follows}`),
+    );
+    if (!(await endsWithin(DISK_PATIENCE_MS, reading, realClock)))
+      this.#onProblem(`${path}: the disk has not answered for ${DISK_PATIENCE_MS / 1000} s; ${follows}`);
+    return found;
+  }
+
+  /** undefined where it has no objects, because a crash tore its beginning. */
+  flight(segment: SegmentFile): Promise<FlightData | undefined> {
+    const known = this.#flights.get(segment.path);
+    if (known !== undefined) return known;
+    const flight = this.#flightOf(segment);
+    this.#flights.set(segment.path, flight);
+    return flight;
+  }
+
+  async #flightOf(segment: SegmentFile): Promise<FlightData | undefined> {
     // Loaded only here, as the lines are.
     const { flightOf } = await import('../../inspect/history/reading.ts');
-    return await flightOf(segment.lines(this.#options.onProblem));
+    const flight = await flightOf(segment.lines(this.#onProblem));
+    return flight.objects === undefined ? undefined : flight;
+  }
+
+  /** The segment with this moment, and all later ones that began until the other. */
+  async flightsFrom(moment: number, until: number): Promise<FlightData[]> {
+    const segments = await this.segments();
+    const first = Math.max(
+      0,
+      segments.findLastIndex(({ startedAt }) => startedAt <= moment),
+    );
+    const flights: FlightData[] = [];
+    for (const segment of segments.slice(first)) {
+      const flight = segment.startedAt <= until ? await this.flight(segment) : undefined;
+      if (flight !== undefined) flights.push(flight);
+    }
+    return flights;
   }
 }
 

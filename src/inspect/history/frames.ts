@@ -20,7 +20,7 @@ export class RecordingUnreadable extends Error {
   readonly code = 'RECORDING_UNREADABLE';
 }
 
-/** The file ends before its first frame, as where its writer was killed at once or the disk was full. */
+/** The file ends within its header: its writer was killed at its first write, or the disk was full. */
 export class RecordingTorn extends RecordingUnreadable {}
 
 export function headerBytes(): Uint8Array {

@@ -1,6 +1,6 @@
 /** The folder of --record-dir where something goes wrong: a full disk, a crash, a clock that goes back, a stop at a bad moment. */
 import assert from 'node:assert/strict';
-import { mkdtemp, open, readdir, rm, stat, truncate } from 'node:fs/promises';
+import { mkdtemp, open, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
@@ -166,6 +166,8 @@ describe('the folder of --record-dir', () => {
     first.rig.put(...Array.from({ length: 500 }, (_, i) => web(80, `web-${i}`)));
     await first.rig.sync('start');
     await hasSynced(first.folder);
+    first.rig.put(web(82, 'web-7'));
+    await first.rig.sync();
     await first.folder.stop();
     const second = await recording(path, 1_000_000);
     second.rig.clock.advance(60_000);
@@ -187,6 +189,26 @@ describe('the folder of --record-dir', () => {
       await truncate(join(path, torn), bytes);
       const again = await third.archive.objectsAt(moment);
       assert.equal([...again.services()].length, 500, `${bytes} bytes`);
+      const { changes, reachesBackTo } = await third.archive.history({ service: 'default/web-7' });
+      assert.ok(changes.length > 0, `${bytes} bytes: the change of the first agent is there`);
+      assert.match(reachesBackTo, /^2026-/);
+      await assert.rejects(third.archive.objectsAt(0), /reaches back to 2026-/);
     }
+  });
+
+  it('that cannot be used does not keep the memory from answering', async () => {
+    const path = join(root, 'unusable');
+    const { rig, folder, archive, problems } = await recording(path, 1_000_000);
+    await rm(path, { recursive: true });
+    await writeFile(path, '');
+    await folder.start();
+    rig.put(web(80));
+    await rig.sync('start');
+    rig.put(web(81));
+    await rig.sync();
+    const { changes } = await archive.history({ service: 'default/web' });
+    assert.ok(changes.length > 0);
+    assert.match(problems.join(), /unusable cannot be read: ENOTDIR.*; the answer is from memory alone$/);
+    await folder.stop();
   });
 });

@@ -50,7 +50,7 @@ describe('the folder of --record-dir', () => {
     );
     assert.match(
       second.problems[0] ?? '',
-      /^frame \d+ of the recording is incomplete: it and all after it are dropped$/,
+      /restart\/slicewire-.*\.recording: frame \d+ of the recording is incomplete: it and all after it are dropped$/,
     );
     await assert.rejects(second.archive.history({ at: moment - 5000 }), BeforeHistory);
     await second.folder.stop();

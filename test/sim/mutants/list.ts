@@ -460,4 +460,26 @@ export const MUTANTS: readonly Mutant[] = [
     to: 'return { create: reused.create,',
     test: 'test/cluster/producers/sequences.test.ts',
   },
+  {
+    name: 'believe-lost-servers',
+    what: 'Writes of IPVS mode whose answers were lost count as done',
+    file: 'src/kernel/ipvs-netlink.ts',
+    from: "return writes.map(() => new KernelError('environment', causeOf(error)));",
+    to: "return writes.map(() => (causeOf(error) === '' ? new KernelError('environment', '') : undefined));",
+  },
+  {
+    name: 'forget-recording',
+    what: 'A recording that a full disk ended does not go on when there is room',
+    file: 'src/agent/recording/record-folder.ts',
+    from: 'this.#cancelRetry = clock.after(RETRY_MS, () => void this.start());',
+    to: 'this.#cancelRetry = () => void RETRY_MS;',
+  },
+  {
+    name: 'stop-at-torn-recording',
+    what: 'A recording that was torn at once hides all others',
+    file: 'src/agent/recording/record-folder.ts',
+    from: 'if (!(error instanceof RecordingTorn)) throw error;',
+    to: 'if (error instanceof RecordingTorn || true) throw error;',
+    test: 'test/agent/recording/record-folder-failures.test.ts',
+  },
 ];
