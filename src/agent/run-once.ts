@@ -19,7 +19,7 @@ const MAX_TRIES = 5;
 
 /**
  * Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. Rejects with CannotRun where an agent of another
- * mode runs, also where that came meanwhile: then rules of both may be there.
+ * mode runs, also where one came, or changed its mode, while this wrote: then rules of both may be there.
  */
 export async function syncOnce(
   config: Config,
@@ -34,9 +34,10 @@ export async function syncOnce(
   // The agent may change its mode while lists or the kernel take long.
   const barred = new AbortController();
   const until = AbortSignal.any([signal, barred.signal]);
+  let hasWritten = false;
   const mayWrite = async () => {
     try {
-      await mustHaveModeOfAgent(platform.process.names, config.mode);
+      await mustHaveModeOfAgent(platform.process.names, config.mode, { hasWritten });
     } catch (error) {
       barred.abort(error);
       throw error;
@@ -47,10 +48,14 @@ export async function syncOnce(
     const feed = startFeed({ platform, config, log, follow: false, signal, onFault });
     const onPhase = (phase: StartPhase) => report?.ended(phase);
     const onSweep = (swept: SweepReport) => syncLog.swept(swept);
-    const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite: mayWrite };
+    const beforeWrite = async () => {
+      await mayWrite();
+      hasWritten = true;
+    };
+    const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite };
     const agent = await startAgent(feed, options);
     const isDone = await syncUntilDone(agent, syncLog, until, report);
-    await mustHaveModeOfAgent(platform.process.names, config.mode, { hasWritten: true });
+    await mayWrite();
     return isDone;
   } finally {
     faults.flush();

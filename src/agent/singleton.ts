@@ -59,13 +59,17 @@ export async function mustHaveModeOfAgent(
   const { MAX_HOLDER_BYTES, readHolder } = await import('../inspect/wire/agent-lock.ts');
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
   if (answer.kind === 'no connection' || isOfOtherUser(answer.peer, names)) return;
-  if (answer.kind === 'silent') throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
+  if (answer.kind === 'silent') {
+    // What was written was allowed before. Its mode cannot be compared with that of now.
+    if (hasWritten) return;
+    throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
+  }
   const holder = answer.kind === 'line' ? readHolder(answer.line) : undefined;
   if (holder === undefined || holder.isStopping || holder.mode === mode) return;
   const agent = `the agent of this node (pid ${pidText(answer.peer, holder.pid)})`;
   if (hasWritten)
     throw new CannotRun(
-      `${agent} changed to ${holder.mode} mode while --once wrote the rules of ${mode} mode: both may be there. The agent removes them within an hour, and at its start: restart it (systemctl restart slicewire, or delete its Pod)`,
+      `${agent} runs in ${holder.mode} mode now, and --once wrote rules of ${mode} mode: both may be in the kernel. The agent removes those of ${mode} mode within an hour. To remove them at once, restart it (systemctl restart slicewire, or delete its Pod)`,
     );
   throw new CannotRun(
     `${agent} runs in ${holder.mode} mode, and --once would write the rules of ${mode} mode beside it. It wrote no rules, and exits: use --mode=${holder.mode}, or stop the agent first (systemctl stop slicewire, or delete its Pod)`,

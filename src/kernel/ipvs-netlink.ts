@@ -374,8 +374,9 @@ function failureOf(errno: number, what: string): IpvsFailure {
   // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
   const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
   const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
-  // ENOENT for a new server means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service).
-  if (isMissing || (errno === ENOENT && what !== 'add-server')) return 'missing';
+  // ENOENT for a server that is made or changed means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service, ip_vs_edit_service).
+  const needsScheduler = what === 'add-server' || what === 'change-server';
+  if (isMissing || (errno === ENOENT && !needsScheduler)) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
 }
 

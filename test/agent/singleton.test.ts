@@ -230,7 +230,8 @@ describe('run --once beside an agent', () => {
   it('that wrote while the agent changed its mode says what follows', async () => {
     const names: NameService = { uid: 0, take: () => assert.fail('it takes no name'), ask: async () => running };
     await assert.rejects(mustHaveModeOfAgent(names, 'iptables', { hasWritten: true }), {
-      message: /^the agent of this node \(pid 4711\) changed to nftables mode while --once wrote .*: restart it/,
+      message:
+        /^the agent of this node \(pid 4711\) runs in nftables mode now, and --once wrote rules of iptables mode: .*, restart it/,
     });
   });
 

@@ -38,7 +38,7 @@ function processOf(kernel: SimKernel): SimProcess {
 }
 
 const last = (found: readonly { readonly address: Address }[]) =>
-  found.map(({ address }) => Number(address.split('.')[3]));
+  found.map(({ address }) => Number(address.split('.')[3])).sort((a, b) => a - b);
 
 describe('the kernel of IPVS over netlink', () => {
   it('answers calls that come together one after another, each with the whole', async () => {
@@ -54,6 +54,24 @@ describe('the kernel of IPVS over netlink', () => {
     for (const found of [servers, destinations, again]) assert.deepEqual(last(found), ALL);
     assert.deepEqual(written, [undefined]);
     assert.deepEqual(timeouts, { tcp: 900, tcpFin: 120, udp: 300 });
+  });
+});
+
+describe('a server of IPVS that is changed', () => {
+  it('is missing, or the kernel has no such scheduler', async () => {
+    const simulation = simulated();
+    const kernel = await simulation.calls(processOf(simulation)).openIpvs(NEVER);
+    const outcomes = await kernel.write(
+      [
+        { kind: 'change-server', server: { ...SERVER, port: 81 } },
+        { kind: 'change-server', server: { ...SERVER, scheduler: 'nosuch' } },
+      ],
+      NEVER,
+    );
+    assert.deepEqual(
+      outcomes.map((error) => error?.failure),
+      ['missing', 'refused'],
+    );
   });
 });
 

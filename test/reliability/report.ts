@@ -83,7 +83,7 @@ Some histories have more:
 | 10 % | the agent looks for Nodes that do not answer (\`--failover=confirm\`), and Nodes fall silent | in the end all endpoints are used again |
 | 1 of 8 | the machine stands still for up to a minute | |
 | 10 % | \`--mode=auto\` | |
-| 6 % | kube-proxy runs beside the agent for a while, in one of its three modes, and writes its rules again after each change | in the end all is right, and nothing of kube-proxy is left |
+| 6 % | kube-proxy runs beside the agent for a while, in one of its three modes, and writes its rules again after each change | meanwhile nothing of others but kube-proxy changes; in the end packets are right, and nothing of kube-proxy is left |
 | 15 % | the agent keeps its history on a disk (\`--record-dir\`), which is full for a while | in the end changes are recorded again, each recording can be read, and they take no more than they may |
 | 20 % of those with an API server | the server has no HTTP/2: each watch has a connection of its own, which ends or falls silent without the others | |
 | 15 % | node ports on loopback, where the mode itself has none, are relayed by the agent | in the end each leads to an endpoint of its Service, and the agent listens on no other |
@@ -196,7 +196,8 @@ const VERSIONS = `## Versions
 
 \`npm run versions -- --from COMMIT\` builds the executable of an earlier commit, and runs a soak of ten minutes in which the two versions
 follow each other: every ten seconds the agent ends, and one of the other version starts, in both modes.
-The last sixth of the time belongs to one agent. IPVS mode has tests of its own, in a virtual machine where it must: \`test/versions/one-apart.vm.ts\`.`;
+The last sixth of the time belongs to one agent. Further [tests](../test/versions/one-apart.vm.ts) cover IPVS mode, recordings and fleets.
+They run in a virtual machine where this machine's kernel has no IPVS.`;
 
 const KERNELS = `## Kernels
 

@@ -18,7 +18,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const { values } = commandLine({
   command: 'npm run versions',
   about:
-    'Runs a soak in which every second life of the agent is one of an earlier version, prints what it found, and ends with 1 when something was wrong. Needs root, and the history of git.',
+    'Runs tests of agents, recordings and fleets one version apart, and a soak in which every second life of the agent is one of an earlier version. Prints what they found, and ends with 1 when something was wrong. Needs root, and the history of git.',
   options: {
     from: { type: 'string', value: 'COMMIT', default: 'HEAD~1', help: 'the earlier version; it is built' },
     minutes: {
@@ -68,9 +68,9 @@ async function oneApart(other: string): Promise<readonly TestResult[]> {
   };
   const reporter = here('../vm/reporter.ts');
   const args = ['--test', `--test-reporter=${reporter}`, here('./one-apart.vm.ts')];
-  const { status, said } = await runThere({ args, mark: MARK, onResult });
+  const { status, said } = await runThere({ args, mark: MARK, onResult, signal });
   if (results.length === 0 || (status !== 0 && results.every(({ error }) => error === undefined)))
-    throw new Error(`the tests in IPVS mode ended with status ${status}:\n${said.join('\n')}`);
+    throw new Error(`the tests one version apart ended with status ${status}:\n${said.join('\n')}`);
   return results;
 }
 
@@ -78,9 +78,8 @@ const seconds = Number(values.minutes) * 60;
 try {
   const commit = await run(ROOT, 'git', 'rev-parse', '--short', `${values.from}^{commit}`);
   const other = await build(commit);
-  // Before the soak, which gives way to others.
+  // First: the soak lowers the priority of this process.
   const apart = await oneApart(other);
-  if (apart.some(({ error }) => error !== undefined)) process.exitCode = 1;
   const tests = apart.map(({ name, error }) => ({ name, isRight: error === undefined }));
   const found = await carryOut(
     {
@@ -89,6 +88,7 @@ try {
     },
     signal,
   );
+  if (apart.some(({ error }) => error !== undefined)) process.exitCode = 1;
   if (values.record) recordPart('versions', { former: commit, found, tests });
 } catch (error) {
   if (!signal.aborted) throw error;

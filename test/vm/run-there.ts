@@ -22,6 +22,8 @@ export interface RunThere<Result> extends Results<Result> {
   readonly args: readonly string[];
   /** In the virtual machine with this kernel, whatever this machine's can do. */
   readonly kernel?: OtherKernel;
+  /** Ends it. */
+  readonly signal?: AbortSignal;
   /** Of the machine, if it is one; the script's own number unless it is said. */
   readonly processors?: number;
 }
@@ -58,7 +60,14 @@ export async function isIpvsHere(): Promise<boolean> {
 }
 
 /** Run Node.js with these arguments where the kernel has IPVS, or in the machine with another kernel. `KUBE_PROXY` and the executables of the tests go along. */
-export async function runThere<Result>({ args, kernel, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
+export async function runThere<Result>({
+  args,
+  kernel,
+  processors,
+  mark,
+  onResult,
+  signal,
+}: RunThere<Result>): Promise<Ran> {
   const isMachine = kernel !== undefined || !(await isIpvsHere());
   const settings = [
     'env',
@@ -70,7 +79,10 @@ export async function runThere<Result>({ args, kernel, processors, mark, onResul
   const passedOn = { KUBE_PROXY, SLICEWIRE_FORMER, SLICEWIRE_PROGRAM: program };
   const given = Object.entries(passedOn).flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`]));
   const machine = isMachine ? [...settings, 'sh', MACHINE, 'run', 'env', ...given] : [];
-  return { ...(await follow([...machine, kernel?.node ?? process.execPath, ...args], { mark, onResult })), isMachine };
+  return {
+    ...(await follow([...machine, kernel?.node ?? process.execPath, ...args], { mark, onResult }, signal)),
+    isMachine,
+  };
 }
 
 /** Run a program in the virtual machine, always, with systemd as the first process there. */
@@ -85,6 +97,7 @@ export function runUnderSystemd<Result>({
 async function follow<Result>(
   [file = '', ...args]: readonly string[],
   { mark, onResult }: Results<Result>,
+  signal?: AbortSignal,
 ): Promise<Ended> {
   const said: string[] = [];
   const child = startChild({
@@ -97,5 +110,9 @@ async function follow<Result>(
     },
     onErrorLine: (line) => said.push(line),
   });
-  return { status: await child.ended, said: said.slice(-MAX_LINES) };
+  const stop = () => void child.stop();
+  signal?.addEventListener('abort', stop, { once: true });
+  const status = await child.ended;
+  signal?.removeEventListener('abort', stop);
+  return { status, said: said.slice(-MAX_LINES) };
 }

@@ -230,7 +230,8 @@ describe('the check of every commit', () => {
 
   it('finds a changed byte of others, unless they wrote it', () => {
     const { check, views } = aWorld('nftables');
-    const committed = (others: string, by: 'agent' | 'others') => check.committed({ views, by, others });
+    const committed = (others: string, by: 'agent' | 'others') =>
+      check.committed({ views, by, others: { text: others, by } });
     assert.deepEqual(committed('table a\nchain b', 'agent'), []);
     assert.deepEqual(committed('table a\nchain c', 'others'), []);
     assert.deepEqual(committed('table a\nchain c', 'agent'), []);

@@ -62,8 +62,8 @@ export interface Commit {
   readonly isDisturbed?: boolean;
   /** The simulated time, in milliseconds; undefined: each commit has a time of its own. */
   readonly at?: number | undefined;
-  /** Everything in the kernel that is not the agent's. */
-  readonly others?: string;
+  /** Everything in the kernel that is not the agent's, which only others may change. */
+  readonly others?: { readonly text: string; readonly by: Writer };
 }
 
 /** The oldest versions of a frontend that the agent claims: indices into lists of `Versions`. */
@@ -199,7 +199,7 @@ export class SafetyCheck {
   /** To be called after each commit, in the order of the commits. */
   committed({ views, families = FAMILIES, by, isDisturbed = false, at, others }: Commit): Violation[] {
     this.#walks.begin();
-    const violations = others === undefined ? [] : this.#changedOthers(others, by);
+    const violations = others === undefined ? [] : this.#changedOthers(others);
     for (const family of families) {
       const broken = new Set<string>();
       this.#forgetGone(family);
@@ -231,11 +231,11 @@ export class SafetyCheck {
     }
   }
 
-  #changedOthers(others: string, by: Writer): Violation[] {
+  #changedOthers({ text, by }: NonNullable<Commit['others']>): Violation[] {
     const before = this.#others;
-    this.#others = others;
-    if (by === 'others' || before === undefined || before === others) return [];
-    return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
+    this.#others = text;
+    if (by === 'others' || before === undefined || before === text) return [];
+    return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, text)}` }];
   }
 
   #check(

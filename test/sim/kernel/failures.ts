@@ -3,8 +3,9 @@ import { EAGAIN, EBUSY, EINTR, ENOBUFS, ENOMEM } from '../../../native/errno.ts'
 import { SystemError } from '../../../native/libc.ts';
 import { NetlinkError } from '../../../native/netlink.ts';
 
-/** linux/errno.h; the agent names it nowhere. */
-const EMSGSIZE = 90;
+/** linux/errno.h; the agent names them nowhere. */
+export const EMSGSIZE = 90;
+export const EMFILE = 24;
 
 /** Of a socket's system calls. */
 const OF_CALLS = [ENOBUFS, EINTR, EAGAIN, ENOMEM, EMSGSIZE] as const;
@@ -28,8 +29,6 @@ export function socketFailure(variant: number): SystemError | NetlinkError {
 export function openFailure(variant: number): SystemError {
   return new SystemError('socket', choose([ENOMEM, ENOBUFS, EMFILE], variant));
 }
-
-const EMFILE = 24;
 
 /** A file could not be read or written, as node:fs tells it. */
 export function fileFailure(

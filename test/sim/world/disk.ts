@@ -44,7 +44,11 @@ export class SimDisk {
     return {
       makeFolder: (path) => call('open', path, () => void this.#folders.add(path)),
       isFolder: (path) => call('stat', path, () => this.#folders.has(path)),
-      list: (folder) => call('read', folder, () => this.#list(folder)),
+      list: (folder) =>
+        call('read', folder, () => {
+          this.#mustHave(folder);
+          return this.#list(folder);
+        }),
       create: (path) =>
         call(
           'open',
@@ -74,6 +78,10 @@ export class SimDisk {
     return found;
   }
 
+  #mustHave(folder: string): void {
+    if (!this.#folders.has(folder)) throw fileError('ENOENT', 'open', folder);
+  }
+
   #list(folder: string): { readonly name: string; readonly size: number }[] {
     return [...this.#files]
       .filter(([path]) => dirname(path) === folder)
@@ -81,6 +89,7 @@ export class SimDisk {
   }
 
   #create(path: string, process: SimProcess): AppendedFile {
+    this.#mustHave(dirname(path));
     if (this.#files.has(path)) throw fileError('EEXIST', 'open', path);
     this.#files.set(path, Buffer.alloc(0));
     const forget = process.opened('recording', () => undefined);

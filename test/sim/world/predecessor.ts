@@ -9,6 +9,7 @@ import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain, serviceChains } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import { oneIn, type Table } from '../../../src/proxy/modes/netfilter/rules.ts';
+import { serverKey } from '../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import { olderBatches } from '../../helpers/kernel/older-table.ts';
 import type { Predecessor } from '../history/actions.ts';
 import { editAs } from '../kernel/iptables/others.ts';
@@ -163,6 +164,9 @@ function leaveServers(kernel: SimKernel, family: Family, proxied: readonly Proxi
     const entry = keyOf(port, frontend);
     const server = { protocol: port.protocol, address, port: frontend.port, scheduler: 'rr', flags: 0, timeout: 0 };
     ipvs.write({ kind: 'add-server', server });
+    for (const destination of ipvs.state.servers.get(serverKey(server))?.destinations.values() ?? [])
+      if (!endpoints.some(({ address: to, port: number }) => to === destination.address && number === destination.port))
+        ipvs.write({ kind: 'remove-destination', server, destination });
     for (const { address: to, port: number } of endpoints)
       ipvs.write({ kind: 'add-destination', server, destination: { address: to, port: number, weight: 1 } });
     ipvs.write({ kind: 'add-entry', set, entry });

@@ -171,7 +171,7 @@ describe('run --once that wrote while the agent changed its mode', () => {
       assert.equal(writes, 1, lines.join('\n'));
       wantMode(world, 'nftables');
       await run(world, 30_000);
-      const told = linesWith(lines, 'changed to nftables mode while --once wrote the rules of iptables mode');
+      const told = linesWith(lines, 'runs in nftables mode now, and --once wrote rules of iptables mode');
       assert.equal(told.length, 1, lines.join('\n'));
     }));
 });

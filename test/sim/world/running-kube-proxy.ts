@@ -28,12 +28,8 @@ export class RunningKubeProxy {
     this.#again();
   }
 
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
-  /** An object changed. */
-  changed(): void {
+  /** An object may have changed. */
+  stirred(): void {
     if (this.#isDue) return;
     this.#isDue = true;
     this.#options.time.after(LAG, () => this.#write(), NOBODY);

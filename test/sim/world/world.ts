@@ -168,7 +168,7 @@ export class SimWorld {
     else if (action.kind === 'disk') this.disk.isFull = action.isFull;
     else if (action.kind === 'kube-proxy') this.#beside?.end();
     else this.#clients.start(action.variant);
-    this.#beside?.changed();
+    this.#beside?.stirred();
     // The counters are read beside whatever the agent does.
     const [first] = this.#loopback.listening;
     if (first !== undefined) void this.#loopback.ask(first, HOLDING_MS);
@@ -452,11 +452,13 @@ export class SimWorld {
   }
 
   #judge(): void {
-    const others = this.kernel.bytesOfOthers();
+    const text = this.kernel.bytesOfOthers();
     const { isCleaning, isAlone } = this.agents;
     // kube-proxy beside leads packets by what it knows; the agent removes that only some time after it ended.
-    const isOthers = this.#isForeign || this.#beside !== undefined;
-    const by: Writer = isOthers ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
+    const writer = (isOthers: boolean): Writer =>
+      isOthers ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
+    const by = writer(this.#isForeign || this.#beside !== undefined);
+    const others = { text, by: writer(this.#isForeign) };
     const isDisturbed = this.time.running < this.#disturbedUntil;
     const commit = { views: (family: Family) => this.kernel.views(family), by, isDisturbed, at: this.time.now, others };
     for (const { kind, text } of this.check.committed(commit)) {

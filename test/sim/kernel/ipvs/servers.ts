@@ -35,12 +35,15 @@ import {
   IPVS_DEST_ATTR_ADDR_FAMILY,
   IPVS_DEST_ATTR_FWD_METHOD,
   IPVS_DEST_ATTR_INACT_CONNS,
+  IPVS_DEST_ATTR_L_THRESH,
   IPVS_DEST_ATTR_PORT,
+  IPVS_DEST_ATTR_U_THRESH,
   IPVS_DEST_ATTR_WEIGHT,
   IPVS_GENL_NAME,
   IPVS_SVC_ATTR_ADDR,
   IPVS_SVC_ATTR_AF,
   IPVS_SVC_ATTR_FLAGS,
+  IPVS_SVC_ATTR_NETMASK,
   IPVS_SVC_ATTR_PORT,
   IPVS_SVC_ATTR_PROTOCOL,
   IPVS_SVC_ATTR_SCHED_NAME,
@@ -53,7 +56,15 @@ import {
   IPVS_SVC_ATTR_STATS64,
 } from '../../../../native/ipvs-statistics.ts';
 import { AF_INET, AF_INET6 } from '../../../../native/libc.ts';
-import { attribute, HEADER_LENGTH, type Message, nested, textAt } from '../../../../native/netlink.ts';
+import {
+  attribute,
+  findAttribute,
+  HEADER_LENGTH,
+  type Message,
+  nested,
+  textAt,
+  valueLength,
+} from '../../../../native/netlink.ts';
 import { addressOctets, addressOfBytes } from '../../../../src/base/address.ts';
 import type { Destination, Server, ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
 import { PROTOCOL_NUMBERS } from '../../../../src/kernel/traced-packets.ts';
@@ -102,9 +113,15 @@ export class ServerAnswers implements Answers {
     switch (command) {
       case IPVS_CMD_NEW_SERVICE:
         // ENOENT: it has no such scheduler (ip_vs_add_service).
-        return this.#carryOut({ kind: 'add-server', server: serverIn(bytes) }, { exists: EEXIST, refused: ENOENT });
+        return this.#carryOut(
+          { kind: 'add-server', server: wholeServerIn(bytes) },
+          { exists: EEXIST, refused: ENOENT },
+        );
       case IPVS_CMD_SET_SERVICE:
-        return this.#carryOut({ kind: 'change-server', server: serverIn(bytes) }, { missing: ESRCH, refused: ENOENT });
+        return this.#carryOut(
+          { kind: 'change-server', server: wholeServerIn(bytes) },
+          { missing: ESRCH, refused: ENOENT },
+        );
       case IPVS_CMD_DEL_SERVICE:
         return this.#carryOut({ kind: 'remove-server', server: serverIn(bytes) }, { missing: ESRCH });
       case IPVS_CMD_NEW_DEST:
@@ -137,7 +154,8 @@ export class ServerAnswers implements Answers {
         const key = serverKey(serverIn(bytes));
         return {
           entries: () =>
-            [...(servers.get(key)?.destinations.values() ?? [])].map((destination) => () => ({
+            // A new one comes first (__ip_vs_add_dest).
+            [...(servers.get(key)?.destinations.values() ?? [])].toReversed().map((destination) => () => ({
               type: FAMILY,
               body: destinationBody(destination),
             })),
@@ -154,6 +172,7 @@ export class ServerAnswers implements Answers {
   ): readonly Said[] {
     const server = serverIn(bytes);
     if (!this.#ipvs.state.servers.has(serverKey(server))) throw new Refused(ESRCH);
+    if (kind !== 'remove-destination') mustHave(bytes, IPVS_CMD_ATTR_DEST, OF_DESTINATIONS);
     const destination = destinationIn(bytes, addressOctets(server.address).length);
     return this.#carryOut({ kind, server, destination }, { exists: EEXIST, missing: ENOENT });
   }
@@ -193,6 +212,27 @@ function serverIn(bytes: Buffer): Server {
   const found = decodeServer(bytes, wholeOf(bytes));
   if (found === undefined) throw new Refused(EINVAL);
   return { ...found, address: addressOfBytes(found.address) };
+}
+
+/** As for a server that is made or changed (ip_vs_genl_parse_service, full_entry). */
+function wholeServerIn(bytes: Buffer): Server {
+  mustHave(bytes, IPVS_CMD_ATTR_SERVICE, OF_SERVERS);
+  return serverIn(bytes);
+}
+
+const OF_SERVERS = [IPVS_SVC_ATTR_SCHED_NAME, IPVS_SVC_ATTR_FLAGS, IPVS_SVC_ATTR_TIMEOUT, IPVS_SVC_ATTR_NETMASK];
+const OF_DESTINATIONS = [
+  IPVS_DEST_ATTR_FWD_METHOD,
+  IPVS_DEST_ATTR_WEIGHT,
+  IPVS_DEST_ATTR_U_THRESH,
+  IPVS_DEST_ATTR_L_THRESH,
+];
+
+/** Throws Refused where an attribute of the nest is missing. */
+function mustHave(bytes: Buffer, nest: number, types: readonly number[]): void {
+  const at = findAttribute(bytes, HEADER_LENGTH + GENERIC_HEADER, bytes.length, nest);
+  const end = at < 0 ? at : at + valueLength(bytes, at);
+  if (at < 0 || types.some((type) => findAttribute(bytes, at, end, type) < 0)) throw new Refused(EINVAL);
 }
 
 function destinationIn(bytes: Buffer, size: number): Destination {

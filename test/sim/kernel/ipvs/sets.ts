@@ -124,7 +124,7 @@ export class SetAnswers implements Answers {
     }
   }
 
-  /** Names of all sets, or one set with its entries. A set that is listed cannot go, and its entries keep their places. */
+  /** Names of all sets, or one set with its entries, which keep their places. (The kernel keeps a set that is listed; here it may go.) */
   list(request: Request): Listed {
     if (commandOf(request) !== IPSET_CMD_LIST) throw new Refused(EOPNOTSUPP);
     const { sets } = this.#ipvs.state;

@@ -11,7 +11,6 @@ import {
 } from '../../../../native/netlink.ts';
 
 export const NLM_F_MULTI = 0x2;
-export const EMSGSIZE = 90;
 
 /** A request, by itself in its buffer. */
 export interface Request {

@@ -45,9 +45,10 @@ export function listingOf(
       for (let bytes = 0; listed < all.length; listed++) {
         const said = all[listed]?.();
         if (said === undefined) continue;
-        if (part.length > 0 && bytes + said.body.length > longest) break;
-        part.push(message(said, header));
-        bytes += said.body.length + 20;
+        const told = message(said, header);
+        if (part.length > 0 && bytes + told.length > longest) break;
+        part.push(told);
+        bytes += told.length;
       }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;

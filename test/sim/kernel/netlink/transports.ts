@@ -4,11 +4,9 @@ import { SystemError } from '../../../../native/libc.ts';
 import type { NetlinkTransport } from '../../../../native/netlink-socket.ts';
 import type { Writer } from '../../../../native/nftables.ts';
 import type { SimProcess } from '../../engine/process.ts';
-import { choose } from '../failures.ts';
-import { EMSGSIZE } from './format.ts';
+import { choose, EMFILE, EMSGSIZE } from '../failures.ts';
 import type { SimSocket } from './socket.ts';
 
-const EMFILE = 24;
 /** Bytes that the kernel's limits for a socket are, for each byte that was asked for (sock.c, SO_RCVBUF). */
 const DOUBLED = 2;
 /** Bytes of the send buffer that a datagram must leave free (af_netlink.c, netlink_sendmsg). */
