@@ -306,7 +306,7 @@ export const TIERS: readonly Tier[] = [
       {
         // They compute: one file a processor.
         name: 'histories',
-        files: ['test/sim/tier/{histories,prefixes}.test.ts', 'test/sim/tier/*.test.ts'],
+        files: ['test/sim/tier/{histories,real}.test.ts', 'test/sim/tier/*.test.ts'],
         except: ['test/sim/tier/every-call.test.ts'],
         concurrency: 2,
         needsRoot: true,
