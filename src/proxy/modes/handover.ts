@@ -172,14 +172,16 @@ class Handover implements Mode {
 
   /**
    * Resolves with the reason why the new mode's objects may be broken since they were written: then the predecessor may be all that serves.
-   * undefined where nobody touched them, as far as the kernel's notices say, or its canaries where there are no notices.
+   * undefined where nobody touched them, as far as the kernel's notices say, or a reading where there are no notices.
    */
   async #brokenBy(signal: AbortSignal): Promise<string | undefined> {
     const touched = 'another program touched the rules of the new mode';
     try {
-      const { kind } = await this.#next.probe.heard();
-      if (kind === 'something') return touched;
-      return kind === 'unknown' && !(await this.#next.probe.isInstalled(signal)) ? touched : undefined;
+      const { probe } = this.#next;
+      const { kind } = await probe.heard();
+      if (kind !== 'unknown') return kind === 'something' ? touched : undefined;
+      const areAsWritten = (await probe.isInstalled(signal)) && (await probe.differs(signal)) === false;
+      return areAsWritten ? undefined : touched;
     } catch (error) {
       if (signal.aborted) throw error;
       return `the rules of the new mode cannot be checked: ${causeOf(error)}`;

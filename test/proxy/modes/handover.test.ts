@@ -260,24 +260,28 @@ describe('the rules of a predecessor', () => {
     assert.match(kernel.save('IPv4'), /KUBE-SERVICES/);
   });
 
-  it('stay where another program flushed those of the new mode, although no notice told it', async () => {
-    const made = ipvsRig({ families: ['IPv4'] });
-    await wellSynced(made.rig.put(...OBJECTS));
-    const flushed = new FakeIptables();
-    const tools = new IptablesTools(flushed, 'IPv4', 'auto');
-    const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
-    const probe = { ...next.probe, isInstalled: () => Promise.resolve(false) };
-    Object.defineProperty(next, 'probe', { value: probe });
-    const predecessor = ipvsRig({
-      families: ['IPv4'],
-      kernel: made.kernel,
-      iptables: made.iptables,
-      isPredecessor: true,
+  for (const [what, found] of [
+    ['its canaries are gone', { isInstalled: () => Promise.resolve(false) }],
+    ['a reading shows it', { differs: () => Promise.resolve(true) }],
+  ] as const)
+    it(`stay where another program flushed those of the new mode, although no notice told it: ${what}`, async () => {
+      const made = ipvsRig({ families: ['IPv4'] });
+      await wellSynced(made.rig.put(...OBJECTS));
+      const flushed = new FakeIptables();
+      const tools = new IptablesTools(flushed, 'IPv4', 'auto');
+      const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
+      const probe = { ...next.probe, ...found };
+      Object.defineProperty(next, 'probe', { value: probe });
+      const predecessor = ipvsRig({
+        families: ['IPv4'],
+        kernel: made.kernel,
+        iptables: made.iptables,
+        isPredecessor: true,
+      });
+      const rig = new Rig({ commands: flushed, mode: handover(next, predecessor.rig.mode) }).put(...OBJECTS);
+      assert.equal((await rig.sync()).outcome, 'partial');
+      assert.ok(made.kernel.virtual.has('TCP 10.96.0.10:80'));
     });
-    const rig = new Rig({ commands: flushed, mode: handover(next, predecessor.rig.mode) }).put(...OBJECTS);
-    assert.equal((await rig.sync()).outcome, 'partial');
-    assert.ok(made.kernel.virtual.has('TCP 10.96.0.10:80'));
-  });
 
   it('go with both jumps where two agents wrote at the same time', async () => {
     const kernel = new FakeIptables();
