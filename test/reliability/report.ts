@@ -134,7 +134,8 @@ Its finds in the agent are mended, and each has a test:
 - A mode removed its predecessor although another program had flushed the new rules meanwhile.
 - \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.
 - A recording whose writer was killed at its first bytes made questions about the past fail.
-- A folder of \`--record-dir\` that could not be looked at once was never used again.`;
+- A folder of \`--record-dir\` that could not be looked at once was never used again.
+- A takeover never ended where kube-proxy, which still ran, wrote its rules again while its sets were removed.`;
 
 const PREFIXES = `### Between two writes
 

@@ -39,6 +39,8 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
+  /** The predecessor, which runs yet, may have written its objects again since they were read. */
+  #mayBeBack = false;
   /** The frontends of ServicePorts that are served (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
   #frontends: Map<ServicePortKey, readonly string[]> | undefined;
 
@@ -75,6 +77,12 @@ class Handover implements Mode {
   /** The objects of the predecessor are not inspected: none of them is desired. */
   get inspection(): ModeInspection {
     return this.#next.inspection;
+  }
+
+  lookForPredecessor(): void {
+    this.#next.lookForPredecessor?.();
+    this.#isPredecessorGone = false;
+    this.#mayBeBack = true;
   }
 
   desire(
@@ -126,7 +134,10 @@ class Handover implements Mode {
         const retired = mayRemove ? await this.#retire(signal) : NOTHING_TO_DO;
         const report = afterRetiring(retired, await next.apply(signal));
         if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
-        return mergeReports([report, ...(await this.#removePredecessor(signal))]);
+        const removed = mergeReports([report, ...(await this.#removePredecessor(signal))]);
+        // Rules that came back name sets, which then cannot be removed.
+        if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();
+        return removed;
       },
     };
   }
@@ -190,7 +201,8 @@ class Handover implements Mode {
 
   /** Resolves with the reason why the predecessor could not be read, or with undefined on success. */
   async #readAgain(signal: AbortSignal): Promise<string | undefined> {
-    if (!this.#predecessor.isObserved) {
+    if (!this.#predecessor.isObserved || this.#mayBeBack) {
+      this.#mayBeBack = false;
       const seen = await this.#predecessor.observe(signal);
       if (seen.kind === 'unknown') return seen.cause;
     }

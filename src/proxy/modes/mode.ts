@@ -187,6 +187,8 @@ export interface Mode {
    * Parts of the kernel that were not read are left out. Failures are in the report; only an abort is thrown.
    */
   readonly retire?: ((isServed: IsServed, signal: AbortSignal) => Promise<ApplyReport>) | undefined;
+  /** A mode that takes over: look again for objects of its predecessor, which may have come back, and remove them in the next sync. */
+  lookForPredecessor?(): void;
   /** The changes that writes met since the last call; undefined for none. */
   takeMet(): Met | undefined;
   /** Remove all our objects and nothing else; returns a line for each. When a part fails, the rest is removed before it throws. */

@@ -35,3 +35,25 @@ for (const predecessor of MODES) {
     });
   }
 }
+
+it('nftables mode removes rules that kube-proxy in IPVS mode writes again while its sets are removed', async () => {
+  const scene = simScene({ mode: 'nftables', variant: 'nft' });
+  const write = () => void writeAsPredecessor(scene.kernel, 'ipvs', portsOf());
+  let times = 0;
+  scene.calls.faultAt = (_number, what) => {
+    if (/destroy a set/.test(what) && ++times === 1) write();
+    return undefined;
+  };
+  try {
+    write();
+    await scene.run(120_000);
+    const left = ['IPv4' as const, 'IPv6' as const].flatMap((family) =>
+      leftovers(scene.kernel.views(family), 'nftables'),
+    );
+    assert.ok(times > 0);
+    assert.deepEqual(left, [], scene.lines.join('\n'));
+    assert.equal((await scene.ask('/healthz'))?.status, 200, scene.lines.join('\n'));
+  } finally {
+    scene.end();
+  }
+});
