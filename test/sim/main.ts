@@ -14,6 +14,8 @@ import { runWithReal } from './real/run-real.ts';
 /** Histories that may be run to make a failing one shorter. */
 const SHRINKING = 400;
 const MINUTES = 3;
+/** A line of progress comes after so many histories. */
+const TOLD_EVERY = 500;
 /** Of so many histories one is compared with a real kernel. */
 const REAL_EVERY = 50;
 
@@ -77,7 +79,10 @@ async function many(): Promise<number> {
   print(`histories from seed ${first} on`);
   if (!isRoot) print('real kernels are left out: comparing with them needs root');
   const compared = { count: 0, others: 0 };
+  let ended = 0;
   const onHistory = async (seed: number) => {
+    ended += 1;
+    if (ended % TOLD_EVERY === 0) print(`${ended} histories have ended`);
     if (!isRoot || (!values.real && seed % REAL_EVERY !== 0)) return;
     compared.count += 1;
     if (!(await isHonest(seed))) compared.others += 1;
