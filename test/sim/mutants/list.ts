@@ -482,4 +482,20 @@ export const MUTANTS: readonly Mutant[] = [
     to: 'if (error instanceof RecordingTorn || true) throw error;',
     test: 'test/agent/recording/record-folder-failures.test.ts',
   },
+  {
+    name: 'believe-unheard',
+    what: 'Rules of the new mode count as whole where no notice tells of other programs',
+    file: 'src/proxy/modes/handover.ts',
+    from: '(await probe.isInstalled(signal)) && (await probe.differs(signal)) === false;',
+    to: 'await probe.isInstalled(signal);',
+    test: 'test/proxy/modes/handover.test.ts',
+  },
+  {
+    name: 'never-look-back',
+    what: 'Rules that a predecessor writes again are not looked for when its sets cannot be removed',
+    file: 'src/proxy/modes/handover.ts',
+    from: "if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();",
+    to: '',
+    test: 'test/sim/world/predecessor.test.ts',
+  },
 ];
