@@ -297,8 +297,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'removal-beside-flush',
     what: 'A predecessor is removed although another program touched the new rules',
     file: 'src/proxy/modes/handover.ts',
-    from: "if (kind === 'something') return touched;",
-    to: "if (kind === 'nothing' && signal.aborted) return touched;",
+    from: "if (kind !== 'unknown') return kind === 'something' ? touched : undefined;",
+    to: "if (kind !== 'unknown') return undefined;",
     test: 'test/proxy/modes/handover.test.ts',
   },
   {
