@@ -223,7 +223,8 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       if ('problem' in now && !isUnreadable && !isReported)
         warn(`--config ${path}: cannot be read: ${now.problem}; the former configuration stays in force`);
       isUnreadable = 'problem' in now;
-      if (!('problem' in now) && now.digest !== read()) await onChange();
+      // The end of the agent does not wait for a file that hangs.
+      if (!('problem' in now) && now.digest !== read()) await unlessAborted(onChange(), signal);
     }
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -109,9 +109,14 @@ export class SimFleet {
       throw new Violation('not right: fleet', `/drained of an address that nobody has answers ${status}: ${body}`);
   }
 
+  /** An actor wrote or deleted objects: a Pod that ends takes connections again where it is the last of its Service. */
+  changed(): void {
+    for (const address of this.#drained) if (this.#takes(address)) this.#drained.delete(address);
+  }
+
   /** An actor wrote objects; of a slice, hooks of the Pods that end begin to ask. */
   written(object: object): void {
-    for (const address of this.#drained) if (this.#takes(address)) this.#drained.delete(address);
+    this.changed();
     const { kind, endpoints = [] } = object as SliceLike;
     if (kind !== 'EndpointSlice') return;
     for (const { addresses, conditions } of endpoints)

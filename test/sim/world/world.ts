@@ -371,6 +371,7 @@ export class SimWorld {
     const key = of === 'nodes' ? name : `default/${name}`;
     if (this.#options.plan.source !== 'manifests') {
       this.api.delete(KINDS[of], key);
+      this.#fleet?.changed();
       return;
     }
     this.files.remove(fileOf(of, name));

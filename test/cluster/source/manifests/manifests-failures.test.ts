@@ -136,6 +136,38 @@ describe('a file that --config names', () => {
     await watching;
     assert.equal(tries, 2);
   });
+
+  it('that hangs while it is read again does not delay the end of the agent, nor does its watch stay', async (t) => {
+    const file = join(await temporary(t), 'config');
+    await writeFile(file, 'kind: A\n');
+    const abort = new AbortController();
+    const open = new Set<string>();
+    let isReading = false;
+    const files = {
+      readOne: readOneFile,
+      watch: (folder: string) => {
+        open.add(folder);
+        return { onEnd: () => undefined, close: () => open.delete(folder) };
+      },
+    };
+    const onChange = () => {
+      isReading = true;
+      return new Promise<never>(() => undefined);
+    };
+    const options = {
+      clock: FAST,
+      signal: abort.signal,
+      read: () => undefined,
+      onChange,
+      warn: () => undefined,
+      files,
+    };
+    const watching = watchConfigFile(file, options);
+    await until('the second reading', () => isReading, 20_000);
+    abort.abort();
+    await watching;
+    assert.equal(open.size, 0);
+  });
 });
 
 describe('a folder that is followed no more', () => {
