@@ -136,6 +136,8 @@ export class SimApi {
 
   /** etcd forgets its history: watches and further pages from before answer 410, as an event or as a status. Open watches go on. */
   compact(told: 'event' | 'status' = 'event'): void {
+    // It takes a version, which must not be one that a client has from before a restore (`#step`).
+    while (this.#heads.has(this.#store.version + 1)) this.#store.touch();
     this.#store.compact();
     this.#refusesOld = told === 'status';
   }
