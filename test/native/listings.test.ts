@@ -15,7 +15,7 @@ const REFUSED = { type: 104, flags: 0, body: [] };
 
 const ENTRIES = [2, 3, 4, 5, 6, 7, 8, 9];
 /** Bytes of an entry, of which a part has three. */
-const SIZE = 120;
+const SIZE = 100;
 
 /** Bytes that tell the entries of one listing from those of another. */
 const entry = (of: number, n: number): Said => ({ type: of, body: Buffer.concat([Buffer.from([of, n])], SIZE) });
