@@ -60,7 +60,7 @@ export async function mustHaveModeOfAgent(
   const answer = await names.ask({ patience: SILENCE_TIMEOUT_MS, maxLength: MAX_HOLDER_BYTES });
   if (answer.kind === 'no connection' || isOfOtherUser(answer.peer, names)) return;
   if (answer.kind === 'silent') {
-    // What was written was allowed before. Its mode cannot be compared with that of now.
+    // The writes were allowed when they began. A silent agent does not tell its mode of now.
     if (hasWritten) return;
     throw new CannotRun(`${silenceText(answer.peer)} --once wrote no rules, and exits`);
   }

@@ -101,7 +101,6 @@ export class NetlinkKernel implements IpvsKernel {
   readonly #sockets: Sockets;
   readonly #requests: IpvsRequests;
   readonly #revisions = new SetRevisions();
-
   readonly #connections: () => AsyncIterable<string>;
 
   private constructor(

@@ -1,6 +1,6 @@
 /**
  * The folder of --record-dir: recordings in segments, each of which begins with all objects, so that the oldest can be deleted. A
- * segment is only ever appended to. A crash tears at most its last frame, which a reader drops.
+ * segment is only ever appended to. A crash tears at most its last frame, or the header of a new one, which a reader drops.
  */
 import { join } from 'node:path';
 import { causeOf } from '../../base/cause.ts';

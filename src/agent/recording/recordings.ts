@@ -160,7 +160,7 @@ export class HistoryArchive {
     const stood = await this.#flightAt(Math.min(at, Number.MAX_SAFE_INTEGER), archived);
     const changesOnly = { ...question, at: undefined, until: at };
     const answers: HistoryContent[] = [];
-    for (const flight of await archived.flightsFrom(Math.min(since, at), at))
+    for await (const flight of archived.flightsFrom(Math.min(since, at), at))
       answers.push(await historyOf(flight, changesOnly));
     answers.push(await historyOf(recorder, changesOnly));
     const answer = merged(answers, question.most ?? DEFAULT_CHANGES);
@@ -207,8 +207,9 @@ export class HistoryArchive {
       const flight = await archived.flight(segment);
       if (flight !== undefined && flight.log.reachesBackTo <= moment) return flight;
     }
-    const [oldest] = await archived.flightsFrom(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
-    const reach = oldest?.log.reachesBackTo ?? recorder.log.reachesBackTo;
+    const flights = archived.flightsFrom(Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);
+    const { value: oldest = recorder } = await flights.next();
+    const reach = oldest.log.reachesBackTo;
     throw beforeHistory(reach, folder() === undefined ? '--record-dir' : '--record-size');
   }
 
@@ -217,11 +218,12 @@ export class HistoryArchive {
   }
 }
 
-/** What one question reads of the folder: each segment at most once. */
+/** The segments of the folder for one question. One of them is in memory at a time, because each may fill it. */
 class ArchivedFlights {
   readonly #folder: RecordFolder | undefined;
   readonly #onProblem: (text: string) => void;
-  readonly #flights = new Map<string, Promise<FlightData | undefined>>();
+  /** The segment that was read last: a question goes on with it. */
+  #last: { readonly segment: SegmentFile; readonly flight: FlightData | undefined } | undefined;
   #segments: Promise<readonly SegmentFile[]> | undefined;
 
   constructor(folder: RecordFolder | undefined, onProblem: (text: string) => void) {
@@ -252,34 +254,24 @@ class ArchivedFlights {
   }
 
   /** undefined where it has no objects, because a crash tore its beginning. */
-  flight(segment: SegmentFile): Promise<FlightData | undefined> {
-    const known = this.#flights.get(segment.path);
-    if (known !== undefined) return known;
-    const flight = this.#flightOf(segment);
-    this.#flights.set(segment.path, flight);
+  async flight(segment: SegmentFile): Promise<FlightData | undefined> {
+    if (this.#last?.segment.path === segment.path) return this.#last.flight;
+    // Loaded only here, as the lines are.
+    const { flightOf } = await import('../../inspect/history/reading.ts');
+    const read = await flightOf(segment.lines(this.#onProblem));
+    const flight = read.objects === undefined ? undefined : read;
+    this.#last = { segment, flight };
     return flight;
   }
 
-  async #flightOf(segment: SegmentFile): Promise<FlightData | undefined> {
-    // Loaded only here, as the lines are.
-    const { flightOf } = await import('../../inspect/history/reading.ts');
-    const flight = await flightOf(segment.lines(this.#onProblem));
-    return flight.objects === undefined ? undefined : flight;
-  }
-
   /** The segment with this moment, and all later ones that began until the other. */
-  async flightsFrom(moment: number, until: number): Promise<FlightData[]> {
+  async *flightsFrom(moment: number, until: number): AsyncGenerator<FlightData> {
     const segments = await this.segments();
-    const first = Math.max(
-      0,
-      segments.findLastIndex(({ startedAt }) => startedAt <= moment),
-    );
-    const flights: FlightData[] = [];
-    for (const segment of segments.slice(first)) {
+    const first = segments.findLastIndex(({ startedAt }) => startedAt <= moment);
+    for (const segment of segments.slice(Math.max(0, first))) {
       const flight = segment.startedAt <= until ? await this.flight(segment) : undefined;
-      if (flight !== undefined) flights.push(flight);
+      if (flight !== undefined) yield flight;
     }
-    return flights;
   }
 }
 

@@ -129,7 +129,7 @@ describe('simulated conntrack', () => {
     };
     assert.deepEqual(all('IPv4'), { count: 5, mayMiss: false });
     assert.deepEqual(all('IPv6'), { count: 0, mayMiss: false });
-    // What identifies a flow is in the buffer of its part.
+    // The identity of a flow is in the buffer of its part.
     const [first = []] = table.udpFlows('IPv4');
     assert.equal(table.delete('IPv4', first.slice(0, 1)), 1);
     assert.equal(table.delete('IPv4', first.slice(0, 1)), 0, 'it is gone');

@@ -127,7 +127,7 @@ function modprobe(process: SimProcess): CommandRunner {
   };
 }
 
-/** Nobody asks about clients that IPVS remembers. */
+/** No history asks about clients that IPVS remembers. */
 async function* noConnections(): AsyncGenerator<string> {
   // The file is empty.
 }

@@ -50,7 +50,7 @@ export class RouteAnswers implements Answers {
   readonly #carryOut: CarryOut;
   /** Addresses of the other devices. */
   readonly #others: (family: Family) => readonly Address[];
-  /** What a listing met last, and how often it was something else. */
+  /** The addresses that a listing met last, and how often they were others. */
   #met = { addresses: '', changes: 0 };
 
   constructor(ipvs: SimIpvs, carryOut: CarryOut, others: (family: Family) => readonly Address[]) {

@@ -3,7 +3,7 @@ import { NLM_F_DUMP_INTR } from '../../../../native/netlink.ts';
 import { doneMessage, message, NLM_F_MULTI, Refused, type Request, type Said } from './format.ts';
 import type { NextPart } from './socket.ts';
 
-/** What a listing lists. */
+/** The content of a listing. */
 export interface Listed {
   /** The entries at this moment; each is made when it is said, and undefined when it is not there any more. Throws Refused. */
   readonly entries: () => readonly (() => Said | undefined)[];

@@ -111,7 +111,7 @@ function setOf(table: Table, { fields }: Asked, attribute: number): SetOf {
   return set;
 }
 
-/** What a listing lists. When the generation has moved meanwhile, the kernel marks what it says. */
+/** The content of a listing. When the generation has moved meanwhile, the kernel marks what it says. */
 export function listedBy(asked: Asked, now: () => Now): Listed {
   const stampedAt = (moment: Now, { type, body }: Said) => ({
     type: netfilterType(NFNL_SUBSYS_NFTABLES, type),
