@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { startTraffic } from '../helpers/cli/lab/traffic.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { POD_PORT, WEB, WEB_ROUTES, webObjects } from '../helpers/cli/lab/web.ts';
 import { executable, type Program, SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
@@ -23,11 +23,6 @@ const PATIENCE = 300_000;
 /** Of traffic in each life of an agent, and between two requests: an emulated processor is to be left some time for the agent. */
 const LIFE = 5000;
 const PAUSE = 250;
-const ROUTES = [
-  { from: 'client', address: LAB.node.v4, port: NODE_PORT },
-  { from: 'pod-3', address: WEB, port: 80 },
-  { from: 'node', address: WEB, port: 80 },
-];
 const CLIENT = podAddress(3).v4;
 
 const VERSIONS: readonly (readonly [name: string, Program])[] = [
@@ -63,7 +58,7 @@ describe('agents one version apart', () => {
   it('follow each other in IPVS mode: no request fails, a connection stays, and nothing is left after cleanup', async () => {
     await node.write('web', ...webObjects([1, 2], { hasOther: false }));
     await lives(FORMER, [1], '--mode=ipvs');
-    const traffic = startTraffic(lab, ROUTES, { pause: PAUSE });
+    const traffic = startTraffic(lab, WEB_ROUTES, { pause: PAUSE });
     const long = async () => {
       const answer = await lab.ask('pod-3', { address: WEB, port: 80, keep: 'long', timeout: 15_000 });
       return answer.outcome === 'reply' ? answer.by : answer.outcome;

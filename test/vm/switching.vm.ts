@@ -5,7 +5,7 @@ import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { startTraffic } from '../helpers/cli/lab/traffic.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
+import { POD_PORT, WEB_ROUTES, webObjects } from '../helpers/cli/lab/web.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
 
@@ -13,11 +13,6 @@ import { NEVER } from '../helpers/proxy/rig.ts';
 const PATIENCE = 300_000;
 /** Between two requests of one route: an emulated processor is to be left some time for the agent. */
 const PAUSE = 250;
-const ROUTES = [
-  { from: 'client', address: LAB.node.v4, port: NODE_PORT },
-  { from: 'pod-3', address: WEB, port: 80 },
-  { from: 'node', address: WEB, port: 80 },
-];
 
 describe('between IPVS mode and nftables mode', () => {
   let lab: Lab;
@@ -46,7 +41,7 @@ describe('between IPVS mode and nftables mode', () => {
 
   it('there and back under continuous traffic no request fails, and what connections hold alone is left', async () => {
     await works('ipvs');
-    const traffic = startTraffic(lab, ROUTES, { pause: PAUSE });
+    const traffic = startTraffic(lab, WEB_ROUTES, { pause: PAUSE });
     try {
       await works('nftables');
       assert.match(await tables(), /table ip slicewire\n/);

@@ -1,10 +1,17 @@
 /** A Service with a node port before pods of this node and one of another, for tests on a real kernel. */
-import { podAddress, remotePodAddress } from '../../../../src/cli/lab/lab.ts';
+import { LAB, podAddress, remotePodAddress } from '../../../../src/cli/lab/lab.ts';
 import { service, slice } from '../../cluster/objects.ts';
+import type { Route } from './traffic.ts';
 
 export const POD_PORT = 8080;
 export const NODE_PORT = 30_080;
 export const WEB = '10.96.0.10';
+/** Ways to the Service: from outside by the node port, from a pod and from the node by the cluster IP. */
+export const WEB_ROUTES: readonly Route[] = [
+  { from: 'client', address: LAB.node.v4, port: NODE_PORT },
+  { from: 'pod-3', address: WEB, port: 80 },
+  { from: 'node', address: WEB, port: 80 },
+];
 
 /** `here`: numbers of pods of this node; the one of the other node unless it is left out. */
 export function webObjects(
