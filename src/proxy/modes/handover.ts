@@ -135,8 +135,8 @@ class Handover implements Mode {
         const report = afterRetiring(retired, await next.apply(signal));
         if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
         const removed = mergeReports([report, ...(await this.#removePredecessor(signal))]);
-        // Rules that came back name sets, which then cannot be removed.
-        if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();
+        // A predecessor that runs yet writes its objects again until the next attempt, and its rules name sets, which then cannot be removed.
+        if (removed.outcome !== 'complete') this.lookForPredecessor();
         return removed;
       },
     };
