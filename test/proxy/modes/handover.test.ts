@@ -16,6 +16,7 @@ import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
 import { defaultSettings, fakeSysctls, Rig } from '../../helpers/proxy/rig.ts';
 
 const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
+const SERVER_KEY = 'TCP 10.96.0.10:80';
 const OBJECTS = [
   service({ name: 'web', spec: { clusterIP: SERVER.address, ports: [{ port: 80 }] } }),
   slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.11', '10.244.1.12'] }),
@@ -88,6 +89,27 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
 
+  it('reads IPVS mode again after a removal that was put off: a kube-proxy that runs yet wrote a server, and its sets name it', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const again = made.kernel.virtual.get(SERVER_KEY);
+    assert.ok(again !== undefined);
+    let heard: Heard = { kind: 'something', by: undefined };
+    const rig = toIptables(made, (next) => {
+      const probe = {
+        ...next.probe,
+        heard: () => Promise.resolve<Heard>(made.kernel.ours.size > 0 ? { kind: 'nothing' } : heard),
+      };
+      Object.defineProperty(next, 'probe', { value: probe });
+    });
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.deepEqual([made.kernel.virtual.size, made.kernel.sets.has('KUBE-IPVS-SERVERS')], [0, true]);
+    made.kernel.virtual.set(SERVER_KEY, again);
+    heard = { kind: 'nothing' };
+    await wellSynced(rig);
+    assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
+  });
+
   it('keeps open connections: server, address and source chain stay until they end', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));
@@ -97,7 +119,7 @@ describe('from ipvs to iptables', () => {
     await wellSynced(rig);
     assert.equal(rig.mode.isWaiting, true);
     assert.deepEqual(
-      [...(made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.values() ?? [])],
+      [...(made.kernel.virtual.get(SERVER_KEY)?.destinations.values() ?? [])],
       [{ ...busy, weight: 0, connections: 1 }],
     );
     assert.ok(made.kernel.ours.has(SERVER.address));
@@ -163,7 +185,7 @@ describe('from ipvs to iptables', () => {
         ...made.iptables.options,
         onCommit: (...commit) => {
           onCommit?.(...commit);
-          others.push(made.kernel.virtual.has('TCP 10.96.0.10:80'));
+          others.push(made.kernel.virtual.has(SERVER_KEY));
         },
       };
       await wellSynced(toIptables(made));
@@ -280,7 +302,7 @@ describe('the rules of a predecessor', () => {
       });
       const rig = new Rig({ commands: flushed, mode: handover(next, predecessor.rig.mode) }).put(...OBJECTS);
       assert.equal((await rig.sync()).outcome, 'partial');
-      assert.ok(made.kernel.virtual.has('TCP 10.96.0.10:80'));
+      assert.ok(made.kernel.virtual.has(SERVER_KEY));
     });
 
   it('go with both jumps where two agents wrote at the same time', async () => {
