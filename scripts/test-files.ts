@@ -1,6 +1,7 @@
-/** Runs the test files of one part with node:test, a process for each, and collects their results. */
+/** Runs the test files of one part with node:test, and collects their results. */
 import { relative } from 'node:path';
 import { run } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 
 export interface Failure {
@@ -24,18 +25,24 @@ export interface FileResult {
 export interface RunOptions {
   /** The folder that names of files begin at. */
   readonly root: string;
+  /** Processes at the same time. */
   readonly concurrency: number;
+  /** Test files that one process runs, one after another. */
+  readonly filesOfProcess: number;
   /** Ends what still runs; a file that did not end is a failure. */
   readonly signal: AbortSignal;
   /** Called when a file has ended, with its seconds. */
   readonly onFile: (file: string, seconds: number, hasFailed: boolean) => void;
 }
 
-/** The last lines of a file's output are shown with its failures. */
+/** The last lines that a process printed are shown with the failures. */
 const MAX_LINES = 40;
 
 /** Diagnostics that only repeat what is counted here. */
 const TOTAL = /^(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) /;
+
+/** The program of each process. */
+const PROGRAM = fileURLToPath(new URL('test-process.ts', import.meta.url));
 
 /** An event of node:test about a test. */
 interface Event {
@@ -53,62 +60,86 @@ type TestError = Error & {
 
 /** A file without tests fails, and so does one that cannot be loaded. */
 export async function runFiles(files: readonly string[], options: RunOptions): Promise<FileResult[]> {
+  const { concurrency, filesOfProcess } = options;
   const waiting = [...files];
   const results: FileResult[] = [];
+  const onResult = (result: FileResult) => {
+    results.push(result);
+    options.onFile(result.file, result.seconds, result.failures.length > 0);
+  };
   const work = async () => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      const result = await runFile(file, options);
-      results.push(result);
-      options.onFile(result.file, result.seconds, result.failures.length > 0);
+    while (waiting.length > 0) {
+      // The processes share the last files.
+      const count = Math.min(filesOfProcess, Math.ceil(waiting.length / concurrency));
+      await runProcess(waiting.splice(0, count), options, onResult);
     }
   };
-  await Promise.all(Array.from({ length: options.concurrency }, work));
+  await Promise.all(Array.from({ length: concurrency }, work));
   return results;
 }
 
 /**
- * One run of node:test for each file, which runs the agent's code as root: its WebAssembly is not compiled anew (src/kernel/process.ts).
- * A run for each: of many files in one run, an event says where a test is declared, which may be a
- * helper, and not which file runs it.
+ * One run of node:test for each process, which runs the agent's code as root: its WebAssembly is not compiled anew (src/kernel/process.ts).
+ * A process that ends badly, or leaves something behind, fails each file that has not ended, and the last one in any case.
  */
-async function runFile(file: string, { root, signal }: RunOptions): Promise<FileResult> {
-  const collector = new Collector(file, relative(root, file));
-  const begun = performance.now();
-  for await (const { type, data } of run({
-    files: [file],
+async function runProcess(
+  files: readonly string[],
+  { root, signal }: RunOptions,
+  onResult: (result: FileResult) => void,
+): Promise<void> {
+  const output: string[] = [];
+  const rest = files.map((file) => new Collector(relative(root, file), output));
+  let begun = performance.now();
+  const close = (collector: Collector) => {
+    const now = performance.now();
+    onResult(collector.close((now - begun) / 1000));
+    begun = now;
+  };
+  const ended = (hasFailed: boolean, event: Event) => {
+    const [first, next] = rest;
+    if (event.nesting > 0) first?.ended(hasFailed, { ...event, nesting: event.nesting - 1 });
+    else if (!files.includes(event.name)) for (const one of rest) one.fileEnded(hasFailed, event);
+    else {
+      first?.fileEnded(hasFailed, event);
+      // The last one may leave something behind.
+      if (first === undefined || next === undefined) return;
+      close(first);
+      rest.shift();
+    }
+  };
+  const stream = run({
+    files: [PROGRAM],
+    argv: [...files],
     execArgv: ['--liftoff-only'],
     signal: AbortSignal.any([signal]),
-  })) {
-    if (type === 'test:stdout' || type === 'test:stderr') collector.output(data.message);
-    else if (type === 'test:diagnostic' && !TOTAL.test(data.message)) collector.output(`${data.message}\n`);
-    else if (type === 'test:pass' || type === 'test:fail') collector.ended(type === 'test:fail', data as Event);
+  });
+  for await (const { type, data } of stream) {
+    if (type === 'test:stdout' || type === 'test:stderr') output.push(data.message);
+    else if (type === 'test:diagnostic' && !TOTAL.test(data.message)) output.push(`${data.message}\n`);
+    else if (type === 'test:pass' || type === 'test:fail') ended(type === 'test:fail', data as Event);
+    if (output.length > MAX_LINES) output.shift();
   }
-  return collector.close((performance.now() - begun) / 1000);
+  for (const collector of rest) close(collector);
 }
 
 class Collector {
   readonly result: FileResult;
-  readonly #path: string;
-  readonly #output: string[] = [];
+  /** What its process printed last: an event of a test comes after what later files print. */
+  readonly #output: readonly string[];
   /** Failures whose suites have not ended; a suite ends after its tests. */
   #waiting: { readonly nesting: number; readonly failure: Failure }[] = [];
 
-  constructor(path: string, file: string) {
-    this.#path = path;
+  constructor(file: string, output: readonly string[]) {
+    this.#output = output;
     this.result = { file, seconds: 0, tests: 0, passed: 0, suites: 0, skipped: [], failures: [] };
   }
 
-  output(text: string): void {
-    this.#output.push(text);
-    if (this.#output.length > MAX_LINES) this.#output.shift();
+  /** The file, or its process, ended badly, not only a test in it. */
+  fileEnded(hasFailed: boolean, { details: { error } }: Event): void {
+    if (hasFailed && error?.failureType !== 'subtestsFailed') this.#fail('(the file)', error);
   }
 
   ended(hasFailed: boolean, { name, nesting, skip, details }: Event): void {
-    if (name === this.#path) {
-      // The runner itself reports on a file: it ended badly, or it has no tests.
-      if (hasFailed) this.#fail('(the file)', details.error);
-      return;
-    }
     this.#nameParents(name, nesting);
     if (details.type === 'suite') this.result.suites++;
     else this.#count(hasFailed, skip);
@@ -126,7 +157,7 @@ class Collector {
     const [first] = failures;
     const output = this.#output.join('').trim();
     if (first !== undefined && output !== '') {
-      failures[0] = { ...first, error: `${first.error}\noutput of the file:\n${output}` };
+      failures[0] = { ...first, error: `${first.error}\noutput of its process:\n${output}` };
     }
     return this.result;
   }

@@ -92,7 +92,8 @@ async function runPart(tier: Tier, part: Part, input: PartInput): Promise<PartRe
   const ran: FileResult[] = [];
   for (const program of part.programs ?? []) ran.push(await runProgram(program, input, onFile));
   const files = filesOf(part, root);
-  if (files.length > 0) ran.push(...(await runFiles(files, { root, concurrency: part.concurrency, signal, onFile })));
+  const { concurrency, filesOfProcess = 1 } = part;
+  ran.push(...(await runFiles(files, { root, concurrency, filesOfProcess, signal, onFile })));
   return { ...base, files: ran, seconds: secondsSince(begun) };
 }
 

@@ -10,8 +10,13 @@ export interface Part {
   readonly except?: readonly string[];
   /** Instead of test files: programs of npm packages, each of them one test. */
   readonly programs?: readonly (readonly string[])[];
-  /** Test files that run at the same time. */
+  /** Processes that run test files at the same time. */
   readonly concurrency: number;
+  /**
+   * Test files that one process runs, one after another; by default each file has its own. Most files of units take less time than the start
+   * of a process that has all modules.
+   */
+  readonly filesOfProcess?: number;
   /** Network namespaces, mounts and users can be made by root alone. */
   readonly needsRoot: boolean;
   /** Arguments of scripts/prepare.sh. */
@@ -31,7 +36,10 @@ export interface Tier {
   readonly parts: readonly Part[];
 }
 
-/** Files of many seconds that need no root. They are the second tier, so that the first one stays below 5 minutes. */
+/**
+ * Files of many seconds that need no root, and two that measure their own process. They are the second tier, so that the first one stays below
+ * 5 minutes.
+ */
 const LONG = [
   'test/messages.test.ts',
   'test/proxy/modes/ipvs/{set-sizes,desire}.test.ts',
@@ -39,11 +47,11 @@ const LONG = [
   'test/proxy/modes/iptables/between-commits.test.ts',
   'test/proxy/{model/histories,sync/faulty-kernel}.test.ts',
   'test/{controller/replicas,cluster/documents/nasty,serve/http-connection,fleet/server}.test.ts',
-  'test/cluster/producers/{golden-cases,histories}.test.ts',
+  'test/cluster/{producers/{golden-cases,histories},documents/thread-end}.test.ts',
   'test/inspect/explain/{oracle,work,agreement}.test.ts',
   'test/inspect/replay/replay-recording.test.ts',
   'test/deploy/{install-pages,chart,chart-values,chart-twice}.test.ts',
-  'test/release/sbom.test.ts',
+  'test/{release/sbom,bench/process-cost}.test.ts',
   'test/{fuzz,sim}/**/*.test.ts',
 ];
 /** Commands that are started many times. */
@@ -81,7 +89,7 @@ export const TIERS: readonly Tier[] = [
           'test/cli/{commands,kubectl}/*.test.ts',
           'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',
-          'test/bench/{cluster,process-cost,rivals}.test.ts',
+          'test/bench/{cluster,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
           'test/deploy/*.test.ts',
           'test/upstream/{,unit/}*.test.ts',
@@ -96,6 +104,7 @@ export const TIERS: readonly Tier[] = [
           ...LONG,
         ],
         concurrency: 2,
+        filesOfProcess: 12,
         needsRoot: false,
         tools: ['openssl'],
       },
@@ -103,6 +112,7 @@ export const TIERS: readonly Tier[] = [
         name: 'conformance',
         files: ['test/conformance/*.test.ts'],
         concurrency: 2,
+        filesOfProcess: 12,
         needsRoot: false,
         tools: [],
       },
@@ -110,6 +120,7 @@ export const TIERS: readonly Tier[] = [
         name: 'scenarios',
         files: ['test/scenarios/*.test.ts'],
         concurrency: 2,
+        filesOfProcess: 12,
         needsRoot: false,
         tools: [],
       },

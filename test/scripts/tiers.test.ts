@@ -116,13 +116,38 @@ describe('the runner', () => {
       plain: `export const a = 1;`,
     });
     assert.equal(status, 1);
-    assert.match(
-      out,
-      /✖ unloadable\.test\.ts: \(the file\)\n {4}it ended with exit status 1, [\s\S]*Error: no such module/,
-    );
+    assert.match(out, /✖ unloadable\.test\.ts: \(the file\)\n {4}Error: no such module/);
     assert.match(out, /✖ killed\.test\.ts: \(the file\)\n {4}it ended with exit status none, signal SIGKILL/);
     for (const file of ['empty', 'plain'])
       assert.match(out, new RegExp(`✖ ${file}\\.test\\.ts: \\(the file\\)\n {4}it has no tests`));
+  });
+
+  it('tells apart the files that one process runs, also where one cannot be loaded', async () => {
+    const files = {
+      a: `it('b', () => { console.log('of a'); throw new Error('not b'); });`,
+      c: `throw new Error('no such module');`,
+      d: `describe('e', () => it('f', () => console.log(process.pid)));`,
+      g: `it('h', () => assert.fail(String(process.pid))); import assert from 'node:assert';`,
+    };
+    const part = { ...PART, files: Object.keys(files).map((name) => `${name}.test.ts`), concurrency: 1 };
+    const { status, out } = await run(files, { parts: [{ ...part, filesOfProcess: 4 }] });
+    assert.equal(status, 1);
+    assert.match(out, /^FAIL .* a\.test\.ts\nFAIL .* c\.test\.ts\nok .* d\.test\.ts\nFAIL .* g\.test\.ts$/m);
+    assert.match(
+      out,
+      /✖ a\.test\.ts: b\n {4}Error: not b\n[\s\S]*? {4}output of its process:\n {4}of a\n[\s\S]*?✖ c\.test\.ts: \(the file\)/,
+    );
+    assert.match(out, /✖ g\.test\.ts: h\n/);
+    assert.deepEqual(counts(out), { tests: 4, pass: 1, fail: 3, skipped: 0 });
+  });
+
+  it('fails every file of a process that is killed', async () => {
+    const files = { a: `it('b', () => process.kill(process.pid, 'SIGKILL'));`, c: `it('d', () => {});` };
+    const part = { ...PART, files: ['a.test.ts', 'c.test.ts'], concurrency: 1, filesOfProcess: 2 };
+    const { status, out } = await run(files, { parts: [part] });
+    assert.equal(status, 1);
+    for (const file of ['a', 'c'])
+      assert.match(out, new RegExp(`✖ ${file}\\.test\\.ts: \\(the file\\)\n.*signal SIGKILL`));
   });
 
   it('fails a hook that fails, and what a file leaves behind after its tests', async () => {
