@@ -135,7 +135,8 @@ Its finds in the agent are mended, and each has a test:
 - \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.
 - A recording whose writer was killed at its first bytes made questions about the past fail.
 - A folder of \`--record-dir\` that could not be looked at once was never used again.
-- A takeover never ended where kube-proxy, which still ran, wrote its rules again while its sets were removed.`;
+- A takeover never ended where kube-proxy, which still ran, wrote its rules again while its sets were removed.
+- Servers that such a kube-proxy wrote again after a removal that was put off lost their sets, and one without its address stayed for ever.`;
 
 const PREFIXES = `### Between two writes
 
