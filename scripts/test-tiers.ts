@@ -344,7 +344,8 @@ export const TIERS: readonly Tier[] = [
         concurrency: 1,
         needsRoot: true,
         tools: ['iptables', 'ip', 'sysctl', 'curl', 'gcc'],
-        leftOutOfCI: 'The tiers kernel and vm build the executable, and run it. It is tested by itself before a release.',
+        leftOutOfCI:
+          'The tiers kernel and vm build the executable, and run it. It is tested by itself before a release.',
       },
       {
         name: 'image',

@@ -494,8 +494,16 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'never-look-back',
     what: 'Rules that a predecessor writes again are not looked for when its sets cannot be removed',
     file: 'src/proxy/modes/handover.ts',
-    from: "if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();",
+    from: "if (removed.outcome !== 'complete') this.lookForPredecessor();",
     to: '',
     test: 'test/sim/world/predecessor.test.ts',
+  },
+  {
+    name: 'remove-as-remembered',
+    what: 'A predecessor is not read again after an attempt to remove it that stayed incomplete',
+    file: 'src/proxy/modes/handover.ts',
+    from: "if (removed.outcome !== 'complete') this.lookForPredecessor();",
+    to: "if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();",
+    test: 'test/proxy/modes/handover.test.ts',
   },
 ];
