@@ -58,7 +58,9 @@ export class SimFleet {
   readonly #asking = new Set<string>();
   readonly #drained = new Set<string>();
   /** The addresses that the fleet may know; undefined: all. */
-  #heardOf: ReadonlySet<string> | undefined;
+  #heardOf: Set<string> | undefined;
+  /** Those of them that took no connections when its watches fell silent: it cannot hear that one of them takes some again. */
+  readonly #quiet = new Set<string>();
   #fleet: AgentRun | undefined;
   #starts = 0;
   #isOver = false;
@@ -112,6 +114,7 @@ export class SimFleet {
   /** An actor wrote or deleted objects: a Pod that ends takes connections again where it is the last of its Service. */
   changed(): void {
     for (const address of this.#drained) if (this.#takes(address)) this.#drained.delete(address);
+    for (const address of this.#quiet) if (this.#takes(address)) this.#heardOf?.delete(address);
   }
 
   /** An actor wrote objects; of a slice, hooks of the Pods that end begin to ask. */
@@ -121,12 +124,13 @@ export class SimFleet {
     if (kind !== 'EndpointSlice') return;
     for (const { addresses, conditions } of endpoints)
       if (conditions?.terminating === true)
-        for (const address of addresses) if (this.#heardOf?.has(address) ?? true) this.#ask(address, MAX_QUESTIONS);
+        for (const address of addresses) if (this.#mayKnow(address)) this.#ask(address, MAX_QUESTIONS);
   }
 
-  /** Watches stay open, and nothing comes through them: the fleet cannot hear of new addresses any more. */
+  /** Watches stay open, and nothing comes through them: the fleet cannot hear of changes any more. */
   silenced(): void {
-    this.#heardOf ??= this.#options.versions.endpointAddresses;
+    this.#heardOf ??= new Set(this.#options.versions.endpointAddresses);
+    for (const address of this.#heardOf) if (!this.#takes(address)) this.#quiet.add(address);
   }
 
   /** The world's kernel was written. */
@@ -194,9 +198,13 @@ export class SimFleet {
 
   #answered(address: string): void {
     this.#asking.delete(address);
-    if (this.#takes(address)) return;
+    if (this.#takes(address) || !this.#mayKnow(address)) return;
     this.#drained.add(address);
     for (const node of this.#nodes) this.#check(node);
+  }
+
+  #mayKnow(address: string): boolean {
+    return this.#heardOf?.has(address) ?? true;
   }
 
   /** Whether an endpoint takes new connections by the newest objects. */
