@@ -10,7 +10,7 @@ import { compareWithReal } from '../real/compare.ts';
 import { recordOf, type WriteKind } from '../real/record.ts';
 import { runWithReal } from '../real/run-real.ts';
 
-const HISTORIES = 5;
+const HISTORIES = 3;
 const FIRST = 1800;
 
 describe('the writes of histories, carried out by a real kernel', () => {
