@@ -90,22 +90,21 @@ async function runProcess(
   const output: string[] = [];
   const rest = files.map((file) => new Collector(relative(root, file), output));
   let begun = performance.now();
-  const close = (collector: Collector) => {
+  const close = () => {
+    const collector = rest.shift();
     const now = performance.now();
-    onResult(collector.close((now - begun) / 1000));
+    if (collector !== undefined) onResult(collector.close((now - begun) / 1000));
     begun = now;
   };
   const ended = (hasFailed: boolean, event: Event) => {
-    const [first, next] = rest;
-    if (event.nesting > 0) first?.ended(hasFailed, { ...event, nesting: event.nesting - 1 });
-    else if (!files.includes(event.name)) for (const one of rest) one.fileEnded(hasFailed, event);
-    else {
-      first?.fileEnded(hasFailed, event);
-      // The last one may leave something behind.
-      if (first === undefined || next === undefined) return;
-      close(first);
-      rest.shift();
+    if (event.nesting > 0) {
+      rest[0]?.ended(hasFailed, { ...event, nesting: event.nesting - 1 });
+      return;
     }
+    const isFile = files.includes(event.name);
+    if (hasFailed) for (const one of isFile ? rest.slice(0, 1) : rest) one.fileFailed(event.details.error);
+    // The last one may leave something behind.
+    if (isFile && rest.length > 1) close();
   };
   const stream = run({
     files: [PROGRAM],
@@ -119,12 +118,12 @@ async function runProcess(
     else if (type === 'test:pass' || type === 'test:fail') ended(type === 'test:fail', data as Event);
     if (output.length > MAX_LINES) output.shift();
   }
-  for (const collector of rest) close(collector);
+  while (rest.length > 0) close();
 }
 
 class Collector {
   readonly result: FileResult;
-  /** What its process printed last: an event of a test comes after what later files print. */
+  /** The last lines of its process. They cannot be told apart by file: the event of a test may come after lines of later files. */
   readonly #output: readonly string[];
   /** Failures whose suites have not ended; a suite ends after its tests. */
   #waiting: { readonly nesting: number; readonly failure: Failure }[] = [];
@@ -135,8 +134,8 @@ class Collector {
   }
 
   /** The file, or its process, ended badly, not only a test in it. */
-  fileEnded(hasFailed: boolean, { details: { error } }: Event): void {
-    if (hasFailed && error?.failureType !== 'subtestsFailed') this.#fail('(the file)', error);
+  fileFailed(error: TestError | undefined): void {
+    if (error?.failureType !== 'subtestsFailed') this.#fail('(the file)', error);
   }
 
   ended(hasFailed: boolean, { name, nesting, skip, details }: Event): void {

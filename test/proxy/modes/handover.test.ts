@@ -7,7 +7,7 @@ import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { KernelError, type KernelWrite, type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
 import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
-import type { Heard, Mode } from '../../../src/proxy/modes/mode.ts';
+import type { Heard, KernelProbe, Mode } from '../../../src/proxy/modes/mode.ts';
 import { rulesPredecessor } from '../../../src/proxy/modes/netfilter/rules-family.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
@@ -33,6 +33,11 @@ function toIptables({ kernel, iptables }: Kernels, change: (next: Mode) => void 
   const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
   change(next);
   return new Rig({ commands: iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
+}
+
+/** These answers of the mode's probe are others from now on. */
+function probeSays(mode: Mode, answers: Partial<KernelProbe>): void {
+  Object.defineProperty(mode, 'probe', { value: { ...mode.probe, ...answers } });
 }
 
 async function wellSynced(rig: Rig): Promise<void> {
@@ -78,10 +83,7 @@ describe('from ipvs to iptables', () => {
     await wellSynced(made.rig.put(...OBJECTS));
     const before = made.kernel.dump();
     let heard: Heard = { kind: 'something', by: undefined };
-    const rig = toIptables(made, (next) => {
-      const probe = { ...next.probe, heard: () => Promise.resolve(heard) };
-      Object.defineProperty(next, 'probe', { value: probe });
-    });
+    const rig = toIptables(made, (next) => probeSays(next, { heard: () => Promise.resolve(heard) }));
     assert.equal((await rig.sync()).outcome, 'partial');
     assert.deepEqual([made.kernel.dump(), hasIptablesRules(made)], [before, true]);
     heard = { kind: 'nothing' };
@@ -95,13 +97,9 @@ describe('from ipvs to iptables', () => {
     const again = made.kernel.virtual.get(SERVER_KEY);
     assert.ok(again !== undefined);
     let heard: Heard = { kind: 'something', by: undefined };
-    const rig = toIptables(made, (next) => {
-      const probe = {
-        ...next.probe,
-        heard: () => Promise.resolve<Heard>(made.kernel.ours.size > 0 ? { kind: 'nothing' } : heard),
-      };
-      Object.defineProperty(next, 'probe', { value: probe });
-    });
+    const rig = toIptables(made, (next) =>
+      probeSays(next, { heard: () => Promise.resolve(made.kernel.ours.size > 0 ? { kind: 'nothing' } : heard) }),
+    );
     assert.equal((await rig.sync()).outcome, 'partial');
     assert.deepEqual([made.kernel.virtual.size, made.kernel.sets.has('KUBE-IPVS-SERVERS')], [0, true]);
     made.kernel.virtual.set(SERVER_KEY, again);
@@ -272,8 +270,7 @@ describe('the rules of a predecessor', () => {
     await wellSynced(new Rig({ commands: kernel, families: ['IPv4'] }).put(...OBJECTS));
     const made = ipvsRig({ families: ['IPv4'] });
     const { mode: next } = made.rig;
-    const probe = { ...next.probe, heard: () => Promise.reject(new Error('EBUSY')) };
-    Object.defineProperty(next, 'probe', { value: probe });
+    probeSays(next, { heard: () => Promise.reject(new Error('EBUSY')) });
     const predecessor = rulesPredecessor([{ tools: new IptablesTools(kernel, 'IPv4', 'auto') }]);
     const rig = new Rig({ commands: made.iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
     const { outcome, failed } = await rig.sync();
@@ -292,8 +289,7 @@ describe('the rules of a predecessor', () => {
       const flushed = new FakeIptables();
       const tools = new IptablesTools(flushed, 'IPv4', 'auto');
       const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
-      const probe = { ...next.probe, ...found };
-      Object.defineProperty(next, 'probe', { value: probe });
+      probeSays(next, found);
       const predecessor = ipvsRig({
         families: ['IPv4'],
         kernel: made.kernel,
