@@ -238,7 +238,6 @@ class FamiliesMode implements Mode {
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    await this.#whole.node.beforeRemoval();
     const ofNode = this.#whole.node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
     return await cleanUp(parts, signal, ofNode);

@@ -16,15 +16,13 @@ export interface NodePart {
   readonly isKnown: boolean;
   readonly isWaiting: boolean;
   readonly compared: number;
-  /** Read it, and the lists that the families share. When it throws, nothing is known. */
+  /** Read it. When it throws, nothing is known. */
   observe(): Promise<void>;
   /** `isEmptied` means that no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
   isInstalled(): Promise<boolean>;
   /** Predecessors have none. */
   readonly inspection?: NodeInspection | undefined;
-  /** Start the removal of everything: read the lists that the families share. */
-  beforeRemoval(): Promise<void>;
   removal(signal: AbortSignal): CleanupPart | undefined;
 }
 
@@ -39,6 +37,5 @@ export const NO_NODE_PART: NodePart = {
     after: () => Promise.resolve([]),
   }),
   isInstalled: () => Promise.resolve(true),
-  beforeRemoval: () => Promise.resolve(),
   removal: () => undefined,
 };

@@ -108,6 +108,30 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
 
+  it('removes each server of a kube-proxy that runs yet, at whichever reading it wrote it: its address and sets never go without it', async () => {
+    const reads = Array.from({ length: 12 }, (_, i) => i + 1);
+    for (const at of reads) {
+      const made = ipvsRig({ families: ['IPv4'] });
+      await wellSynced(made.rig.put(...OBJECTS));
+      const { virtual, ours, sets } = made.kernel;
+      const server = virtual.get(SERVER_KEY);
+      assert.ok(server !== undefined && ours.delete(SERVER.address) && virtual.delete(SERVER_KEY));
+      sets.get('KUBE-IPVS-SERVERS')?.entries.clear();
+      let read = 0;
+      const onRead = () => {
+        if (++read !== at) return;
+        virtual.set(SERVER_KEY, server);
+        ours.add(SERVER.address);
+      };
+      made.kernel.options = { ...made.kernel.options, onRead };
+      const rig = toIptables(made);
+      await rig.sync();
+      rig.mode.lookForPredecessor?.();
+      await wellSynced(rig);
+      assert.deepEqual([made.kernel.dump(), read >= at], [[], true], `written at reading ${at}`);
+    }
+  });
+
   it('keeps open connections: server, address and source chain stay until they end', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));

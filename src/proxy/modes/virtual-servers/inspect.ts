@@ -14,7 +14,7 @@ import {
   rulesNow,
 } from '../netfilter/inspect.ts';
 import type { ServersView } from '../view.ts';
-import { observeServers, readLists } from './observe.ts';
+import { observeServers } from './observe.ts';
 import { believedServers, desiredServers, ownerOf, seenServers } from './servers-view.ts';
 import { setName } from './sets.ts';
 import type { ServersState } from './state.ts';
@@ -55,7 +55,7 @@ export function serversInspection({ state, questions }: ServersInspectionOptions
     },
     async compared(signal) {
       const rules = await readRules(tables, signal);
-      const { seen } = await questions.ask(async (kernel) => observeServers(kernel, state, await readLists(kernel)));
+      const { seen } = await questions.ask((kernel) => observeServers(kernel, state));
       return (function* () {
         yield* comparedRules(tables, rules);
         yield* comparedServers(state, seen);
@@ -88,7 +88,7 @@ async function rememberedBy(
 /** With a focus, the destinations of that server and of all servers of its Service are read: rules may lead from one to another. */
 async function readServers(kernel: IpvsReader, state: ServersState, focus: Focus | undefined): Promise<ServersView> {
   const isRead = focus === undefined ? () => true : isOf(state, serverKey(focus));
-  const { seen } = await observeServers(kernel, state, await readLists(kernel), isRead);
+  const { seen } = await observeServers(kernel, state, isRead);
   return seenServers(state, seen, isRead);
 }
 

@@ -13,7 +13,6 @@ import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { CleanupPart } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
-import { type KernelLists, readLists } from './observe.ts';
 import { serverKey } from './tracked-objects.ts';
 
 /** Timeouts of IPVS in seconds; 0 keeps the kernel's. */
@@ -52,7 +51,6 @@ export class IpvsNode implements NodePart {
   readonly #settings: KernelSettings;
   readonly #timeouts: IpvsTimeouts;
   readonly #device: ServiceDevice;
-  #lists: KernelLists = { servers: [], setNames: new Set() };
   /** Keys of the servers that the kernel had at the last probe. */
   #probed: ReadonlySet<string> = new Set();
 
@@ -99,15 +97,9 @@ export class IpvsNode implements NodePart {
     };
   }
 
-  /** The lists that the families share. */
-  get lists(): KernelLists {
-    return this.#lists;
-  }
-
   /** The former state counts until the reading ends, so that questions can be answered meanwhile. */
   async observe(): Promise<void> {
     try {
-      this.#lists = await readLists(this.kernel);
       const exists = await this.#device.read();
       await this.#timeouts.observe();
       await this.#settings.observe();
@@ -160,10 +152,6 @@ export class IpvsNode implements NodePart {
   /** Whether the kernel had this server at the last `isInstalled`. */
   hasServer(key: string): boolean {
     return this.#probed.has(key);
-  }
-
-  async beforeRemoval(): Promise<void> {
-    this.#lists = await readLists(this.kernel);
   }
 
   removal(signal: AbortSignal): CleanupPart {

@@ -33,16 +33,6 @@ export interface HostAddresses {
 /** Servers whose destinations are read before the event loop runs again. */
 const SERVERS_AT_ONCE = 100;
 
-/** Lists that are read once for both families. */
-export interface KernelLists {
-  readonly servers: readonly Server[];
-  readonly setNames: ReadonlySet<string>;
-}
-
-export async function readLists(kernel: IpvsReader): Promise<KernelLists> {
-  return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
-}
-
 export interface SeenServers {
   readonly seen: ObservedServers;
   readonly host: HostAddresses;
@@ -53,23 +43,26 @@ export interface SeenServers {
 /**
  * Throws when any part cannot be read, because a part is not the whole (invariant 2). `only` limits the servers whose destinations are
  * read.
+ *
+ * Addresses and sets come first. They tell our servers from others, and kube-proxy writes each of them after its server. So a
+ * predecessor that writes meanwhile shows none here without its server: they would be removed, and the server would stay for ever.
  */
 export async function observeServers(
   kernel: IpvsReader,
   state: ServersState,
-  lists: KernelLists,
   only: (key: ServerKey) => boolean = () => true,
 ): Promise<SeenServers> {
   const { family, nodePortCidrs } = state.settings;
   const { ours, others } = await kernel.addresses(family);
   const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
-  const { sets, entries } = await readSets(kernel, family, lists.setNames);
+  const names = new Set(await kernel.setNames());
+  const { sets, entries } = await readSets(kernel, family, names);
   const isOurs = ownership(state, { ours: new Set(ours), host, entries });
   const servers = new Map<string, OwnedServer>();
   const foreign = new Set<string>();
   const destinations = new Map<string, OwnedDestination>();
   const connections = new Map<string, number>();
-  for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
+  for (const server of (await kernel.servers()).filter(({ address }) => familyOf(address) === family)) {
     if (!isOurs(server)) {
       foreign.add(serverKey(server));
       continue;
@@ -86,7 +79,7 @@ export async function observeServers(
     if (servers.size % SERVERS_AT_ONCE === 0) await breath();
   }
   const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
-  const hasSpare = lists.setNames.has(spareName(family));
+  const hasSpare = names.has(spareName(family));
   return { seen: { sets, hasSpare, entries, servers, destinations, connections, addresses }, host, foreign };
 }
 

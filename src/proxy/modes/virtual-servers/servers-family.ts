@@ -65,7 +65,7 @@ export class ServersFamily extends RulesFamily {
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
     try {
       const tables = await this.tables.observe(signal);
-      const { seen, host, foreign } = await observeServers(this.#kernel, this.state, this.#node.lists);
+      const { seen, host, foreign } = await observeServers(this.#kernel, this.state);
       const drift = [...tables.drift, ...this.state.driftFrom(without(seen, this.#foreign), this.family)];
       this.#foreign = foreign;
       this.#host = host.all;
@@ -137,7 +137,7 @@ export class ServersFamily extends RulesFamily {
     return {
       name: this.family,
       remove: async () => {
-        const { seen } = await observeServers(this.#kernel, this.state, this.#node.lists);
+        const { seen } = await observeServers(this.#kernel, this.state);
         return await cleanupServers({ tools, kernel: this.#kernel, seen, signal });
       },
     };
