@@ -43,6 +43,12 @@ export interface FrontendVersions {
   readonly owners: readonly (Owner | undefined)[];
 }
 
+/** A moment: how many versions there were of each frontend's owner and of each Service's slices. */
+export interface Moment {
+  readonly owners: ReadonlyMap<FrontendKey, number>;
+  readonly slices: ReadonlyMap<string, number>;
+}
+
 export interface VersionsOptions {
   readonly config: CheckedConfig;
   readonly nodeName: string;
@@ -112,6 +118,25 @@ export class Versions {
     if (owner === undefined || location === undefined) return undefined;
     const slices = this.slicesOf(owner.port.service, at.family).at(-1) ?? NO_SLICES;
     return servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
+  }
+
+  get moment(): Moment {
+    const owners = new Map([...this.#frontends].map(([key, one]) => [key, one.owners.length]));
+    return { owners, slices: new Map([...this.#slicesOf].map(([key, versions]) => [key, versions.length])) };
+  }
+
+  /** What `portAt` gives for each version of the owner with each of the slices that an agent may know since that moment. */
+  *portsSince({ key, at, owners }: FrontendVersions, since: Moment): Generator<ServicePort> {
+    const location = this.#nodes.at(-1)?.location;
+    if (location === undefined) return;
+    for (const owner of from(owners, since.owners.get(key))) {
+      if (owner === undefined) continue;
+      const { key: name, service } = owner.port;
+      for (const slices of from(this.slicesOf(service, at.family), since.slices.get(`${service} ${at.family}`))) {
+        const port = servicePorts(owner.service, slices, location).find((one) => one.key === name);
+        if (port !== undefined) yield port;
+      }
+    }
   }
 
   /** The Node of an endpoint now; "" for an address of none. */
@@ -230,6 +255,11 @@ export class Versions {
     });
     this.#local = new Map(FAMILIES.map((family) => [family, new Set(interfacesOf(family, place.interfaces))]));
   }
+}
+
+/** The versions since there were so many of them: the last one of then, and those that followed. */
+function from<T>(versions: readonly T[], count = 1): readonly T[] {
+  return versions.slice(count - 1);
 }
 
 export function frontendKey({ family, protocol, address, port }: FrontendAt): FrontendKey {

@@ -1,6 +1,6 @@
 /**
  * A fleet of three simulated nodes. Hooks of Pods that end ask it (`/drained`): after a yes no node sends a new connection to that Pod, as
- * long as no object says otherwise.
+ * long as no object says otherwise. An agent may hear of a Service before it hears of the slices that were written earlier.
  */
 
 import { type Address, FAMILIES, type Family, familyOf } from '../../../src/base/address.ts';
@@ -8,7 +8,7 @@ import { BOOKMARKS } from '../api/watch.ts';
 import { kept } from '../check/kept.ts';
 import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from '../check/packets.ts';
-import type { FrontendKey, Versions } from '../check/versions.ts';
+import type { FrontendKey, Moment, Versions } from '../check/versions.ts';
 import { Walks } from '../check/walks.ts';
 import { SimProcess } from '../engine/process.ts';
 import { NOBODY } from '../engine/time.ts';
@@ -54,13 +54,14 @@ export class SimFleet {
   readonly #ports = new SimPorts();
   /** By the addresses of a node: packets are walked anew only where they are other objects. */
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
-  /** Addresses of endpoints for which a hook asks, and those that were answered with yes. */
+  /** Addresses of endpoints for which a hook asks. */
   readonly #asking = new Set<string>();
-  readonly #drained = new Set<string>();
+  /** Those that were answered with yes, and when. */
+  readonly #drained = new Map<string, Moment>();
   /** The addresses that the fleet may know; undefined: all. */
   #heardOf: Set<string> | undefined;
-  /** Those of them that took no connections when its watches fell silent: it cannot hear that one of them takes some again. */
-  readonly #quiet = new Set<string>();
+  /** Those of them that took no connections when its watches fell silent, and when: it cannot hear that one of them takes some again. */
+  readonly #quiet = new Map<string, Moment>();
   #fleet: AgentRun | undefined;
   #starts = 0;
   #isOver = false;
@@ -113,8 +114,8 @@ export class SimFleet {
 
   /** An actor wrote or deleted objects: a Pod that ends takes connections again where it is the last of its Service. */
   changed(): void {
-    for (const address of this.#drained) if (this.#takes(address)) this.#drained.delete(address);
-    for (const address of this.#quiet) if (this.#takes(address)) this.#heardOf?.delete(address);
+    for (const [address, since] of this.#drained) if (this.#takes(address, since)) this.#drained.delete(address);
+    for (const [address, since] of this.#quiet) if (this.#takes(address, since)) this.#heardOf?.delete(address);
   }
 
   /** An actor wrote objects; of a slice, hooks of the Pods that end begin to ask. */
@@ -129,8 +130,10 @@ export class SimFleet {
 
   /** Watches stay open, and nothing comes through them: the fleet cannot hear of changes any more. */
   silenced(): void {
-    this.#heardOf ??= new Set(this.#options.versions.endpointAddresses);
-    for (const address of this.#heardOf) if (!this.#takes(address)) this.#quiet.add(address);
+    const { versions } = this.#options;
+    this.#heardOf ??= new Set(versions.endpointAddresses);
+    const now = versions.moment;
+    for (const address of this.#heardOf) if (!this.#takes(address, now)) this.#quiet.set(address, now);
   }
 
   /** The world's kernel was written. */
@@ -198,8 +201,9 @@ export class SimFleet {
 
   #answered(address: string): void {
     this.#asking.delete(address);
-    if (this.#takes(address) || !this.#mayKnow(address)) return;
-    this.#drained.add(address);
+    const now = this.#options.versions.moment;
+    if (this.#takes(address, now) || !this.#mayKnow(address)) return;
+    this.#drained.set(address, now);
     for (const node of this.#nodes) this.#check(node);
   }
 
@@ -207,14 +211,12 @@ export class SimFleet {
     return this.#heardOf?.has(address) ?? true;
   }
 
-  /** Whether an endpoint takes new connections by the newest objects. */
-  #takes(address: string): boolean {
+  /** Whether an endpoint takes new connections by objects as an agent may know them since that moment. */
+  #takes(address: string, since: Moment): boolean {
     const { versions } = this.#options;
-    for (const frontend of versions.frontends) {
-      const port = versions.portAt(frontend);
-      if ([...(port?.cluster ?? []), ...(port?.local ?? [])].some((backend) => backend.address === address))
-        return true;
-    }
+    for (const frontend of versions.frontends)
+      for (const { cluster, local } of versions.portsSince(frontend, since))
+        if ([...cluster, ...local].some((backend) => backend.address === address)) return true;
     return false;
   }
 
