@@ -136,7 +136,7 @@ export class FleetFeed {
       restored: (from, to) => {
         ofWatch.restored(from, to);
         isListedAgain = true;
-        intake.restored?.({ from, to, readAt });
+        intake.restored?.({ from, to, readAt, seenAt: this.#options.clock.now() });
       },
     };
   }

@@ -264,37 +264,47 @@ export interface Restore {
   readonly from: string;
   /** The version that it reads now, which is older. */
   readonly to: string;
-  /** When it read that, in milliseconds of its clock. The restore came later. */
+  /** When it read `from`, in milliseconds of its clock. The restore came later. */
   readonly readAt: number;
+  /** When it read `to`. */
+  readonly seenAt: number;
 }
+
+/** Milliseconds after which no agent reads the store from before a restore any more: a lost connection is noticed within 45 s. */
+const READS_OLD_STORE = 60_000;
 
 /**
  * The mark of one kind. After a restore of the API server's store the fleet and the agent see it at different times, and the same version
  * means something else. An agent that has seen it begins its marks anew, lower than before. One that was behind has nothing to see: its mark
- * is one of the restored store as well, as far as anybody can know.
+ * is one of the restored store as well, as far as anybody can know. One that came back when the restored store had reached its version sees
+ * nothing either: a mark that grows later is one of the restored store.
  */
 class KindMark {
   #told = '';
   /** When the marks began: with the first one, or with one that went back. */
   #since = Number.NEGATIVE_INFINITY;
-  #isOfBefore = false;
+  /** The last restore, while the mark is one of the store from before. */
+  #restore: Restore | undefined;
 
   get mark(): string {
-    return this.#isOfBefore ? '' : this.#told;
+    return this.#restore === undefined ? this.#told : '';
   }
 
   tell(mark: string, now: number): void {
     const isAnew = this.#told === '' || !hasReached(mark, this.#told);
+    const isLater = this.#restore !== undefined && now > this.#restore.seenAt + READS_OLD_STORE;
+    const hasGrown = isLater && !hasReached(this.#told, mark);
     this.#told = mark;
-    if (!isAnew) return;
+    if (!isAnew && !hasGrown) return;
     this.#since = now;
-    this.#isOfBefore = false;
+    this.#restore = undefined;
   }
 
-  /** A mark of the store from before counts no more, until the marks begin anew. */
-  restored({ from, to, readAt }: Restore): void {
+  /** A mark of the store from before counts no more, until the marks begin anew or grow long after it. */
+  restored(restore: Restore): void {
+    const { from, to, readAt } = restore;
     const hasSeenIt = this.#since > readAt && !hasReached(this.#told, from);
-    if (!hasReached(to, this.#told) && !hasSeenIt) this.#isOfBefore = true;
+    if (!hasReached(to, this.#told) && !hasSeenIt) this.#restore = restore;
   }
 }
 

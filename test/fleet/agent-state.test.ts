@@ -18,7 +18,7 @@ it('an agent names a bounded number of Services behind over all of its events', 
 });
 
 describe('the marks of an agent after a restore', () => {
-  const RESTORE = { from: '500', to: '460', readAt: 1000 } as const;
+  const RESTORE = { from: '500', to: '460', readAt: 1000, seenAt: 1250 } as const;
 
   /** An agent that told these marks of slices at these times. */
   function agent(...told: readonly (readonly [mark: string, now: number])[]): AgentState {
@@ -56,6 +56,15 @@ describe('the marks of an agent after a restore', () => {
     assert.ok(!reaches(state, '450'), 'it wrote more of the store from before');
     state.apply({ marks: [['7', '460', 0]] }, 1400, false);
     assert.ok(reaches(state, '450') && !reaches(state, '470'));
+  });
+
+  it('count where they grow long after it: the agent came back when the restored store had reached its version, and saw nothing', () => {
+    const state = agent(['500', 900], ['500', 1400]);
+    state.restored('slices', RESTORE);
+    state.apply({ marks: [['7', '500', 0]] }, 70_000, false);
+    assert.ok(!reaches(state, '450'), 'the same mark may be one of the store from before');
+    state.apply({ marks: [['7', '510', 0]] }, 70_001, false);
+    assert.ok(reaches(state, '510'));
   });
 
   it('mean nothing where they went back by an earlier restore', () => {

@@ -338,7 +338,7 @@ describe('a question ends', () => {
     rig.set(endpoint('web-1', 'draining'), endpoint('web-2', 'ready'));
     const asked = rig.ask(pod('web-1'));
     rig.objects.restored('slices');
-    rig.nodes.restored('slices', { from: '100', to: '60', readAt: rig.clock.now() });
+    rig.nodes.restored('slices', { from: '100', to: '60', readAt: rig.clock.now(), seenAt: rig.clock.now() });
     rig.objects.setSlice(
       'shop/web-a',
       slice('shop/web-a', 'shop/web', [endpoint('web-1', 'draining'), endpoint('web-2', 'ready')]),

@@ -320,8 +320,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'believe-other-store',
     what: 'The fleet believes agents that have not seen that the store was restored',
     file: 'src/fleet/tracked-node.ts',
-    from: '!hasSeenIt) this.#isOfBefore = true;',
-    to: '!hasSeenIt) this.#isOfBefore = false;',
+    from: '!hasSeenIt) this.#restore = restore;',
+    to: '!hasSeenIt) this.#restore = undefined;',
     test: 'test/fleet/agent-state.test.ts',
   },
   {
