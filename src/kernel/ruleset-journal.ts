@@ -35,6 +35,8 @@ export class RulesetJournal implements RulesetNotices {
   readonly #buffer = Buffer.alloc(DATAGRAM);
   readonly #record: CommitRecord;
   readonly #calls = new Set<() => void>();
+  /** The transactions of others that were told to `#calls`, counted as in the record. */
+  #told = 0;
   #listener: MulticastSocket | undefined;
   #stopData: (() => void) | undefined;
   #resting: NodeJS.Timeout | undefined;
@@ -50,10 +52,20 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   listen(): void {
-    this.#listen(Number.POSITIVE_INFINITY);
+    this.#takeIn(Number.POSITIVE_INFINITY);
   }
 
-  /** Returns whether no message waits any more. */
+  /** Returns whether no message waits any more. A transaction that is read here is told of here: the socket wakes nobody for it again. */
+  #takeIn(milliseconds: number): boolean {
+    const isEmpty = this.#listen(milliseconds);
+    const { others } = this.#record;
+    if (others !== this.#told) {
+      this.#told = others;
+      for (const call of this.#calls) call();
+    }
+    return isEmpty;
+  }
+
   #listen(milliseconds: number): boolean {
     if (this.#isDeaf) return true;
     try {
@@ -104,7 +116,7 @@ export class RulesetJournal implements RulesetNotices {
   /** Reads at once, and then not again for a moment: a program may commit thousands of transactions in a second. */
   #wake(): void {
     if (this.#resting !== undefined) return;
-    const isEmpty = this.#takeIn();
+    const isEmpty = this.#takeIn(HEARING_MS);
     const { rest = REST_MS } = this.#options;
     if (!isEmpty || rest > 0) this.#rest(isEmpty ? rest : BREATH_MS);
   }
@@ -112,17 +124,9 @@ export class RulesetJournal implements RulesetNotices {
   #rest(milliseconds: number): void {
     this.#resting = setTimeout(() => {
       this.#resting = undefined;
-      if (!this.#takeIn()) this.#rest(BREATH_MS);
+      if (!this.#takeIn(HEARING_MS)) this.#rest(BREATH_MS);
     }, milliseconds);
     this.#resting.unref();
-  }
-
-  /** Returns whether no message waits any more. */
-  #takeIn(): boolean {
-    const { others } = this.#record;
-    const isEmpty = this.#listen(HEARING_MS);
-    if (this.#record.others !== others) for (const call of this.#calls) call();
-    return isEmpty;
   }
 
   #hear(listener: MulticastSocket, until: number): boolean {

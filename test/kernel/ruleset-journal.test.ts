@@ -47,6 +47,15 @@ describe('the journal of the ruleset', () => {
     assert.equal(touched?.isWhole, false);
   });
 
+  it('tells of a transaction that somebody read who asked about another one: the socket wakes nobody for it again', () => {
+    const { listener, journal, calls } = made(42);
+    listener.add(generationNotice(8, 4711, 'nft'), generationNotice(9, 1, 'slicewire', 42));
+    assert.equal(journal.between(8, 9)?.length, 1);
+    assert.equal(calls(), 1);
+    journal.listen();
+    assert.equal(calls(), 1, 'once');
+  });
+
   it('knows nothing of a series with a gap', () => {
     const { listener, journal } = made();
     listener.add(generationNotice(8, 1, 'nft'), generationNotice(10, 1, 'nft'));

@@ -491,6 +491,14 @@ export const MUTANTS: readonly Mutant[] = [
     test: 'test/proxy/modes/handover.test.ts',
   },
   {
+    name: 'tell-what-wakes',
+    what: 'A write of another program that was read with something else is told to nobody',
+    file: 'src/kernel/ruleset-journal.ts',
+    from: 'this.#takeIn(Number.POSITIVE_INFINITY);',
+    to: 'this.#listen(Number.POSITIVE_INFINITY);',
+    test: 'test/kernel/ruleset-journal.test.ts',
+  },
+  {
     name: 'never-look-back',
     what: 'Rules that a predecessor writes again are not looked for when its sets cannot be removed',
     file: 'src/proxy/modes/handover.ts',
