@@ -251,7 +251,9 @@ function entryWrites(
   };
 }
 
+/** Packets to a server whose frontend has no endpoint that may take them are dropped: all of them, and those that the node sends. */
 const DROP: SetId = 'KUBE-IPVS-DROP';
+const OUT_DROP: SetId = 'KUBE-IPVS-OUT-DROP';
 
 /** The key of the entry that would have the frontend masqueraded, where this entry excepts it. */
 function masqueradingKey({ set, entry }: OwnedEntry): string | undefined {
@@ -267,7 +269,7 @@ function ownerNow({ entries, servers }: ServersState, one: OwnedEntry): string |
 }
 
 /** Sets whose entries stop packets to a server, or lead them past it. */
-const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, 'KUBE-IPVS-OUT-DROP', 'KUBE-IPVS-DETOUR']);
+const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, OUT_DROP, 'KUBE-IPVS-DETOUR']);
 
 /**
  * A drop follows the detour by which pods and the node avoid it, so it waits for rules that are not installed yet.
@@ -282,9 +284,12 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
   return masquerading !== undefined && entries.applied?.has(masquerading) === true ? 'unmasqueraded' : 'entries';
 }
 
-/** A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. */
+/**
+ * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops go before the
+ * rules are written: another mode may have served the frontend since an agent left them.
+ */
 function removalStage({ entries }: ServersState, { entry: one }: PlannedEntry) {
-  if (one.set === DROP) return 'goneDrops';
+  if (one.set === DROP || one.set === OUT_DROP) return 'goneDrops';
   const masquerading = masqueradingKey(one);
   return masquerading !== undefined && entries.desired.has(masquerading) ? 'masquerades' : 'goneEntries';
 }

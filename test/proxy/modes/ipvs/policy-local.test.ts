@@ -48,6 +48,14 @@ const nat = ({ iptables }: IpvsRig, prefix: string) =>
   [...(iptables.kernels.IPv4.get('nat') ?? [])].flatMap(([chain, rules]) =>
     chain.startsWith(prefix) ? rules.map((rule) => `${chain} ${rule}`) : [],
   );
+/** Another mode took over, or another program removed the rules; the sets stay. */
+function flush({ kernels }: FakeIptables): void {
+  for (const chains of kernels.IPv4.values()) {
+    for (const name of [...chains.keys()]) if (name.startsWith('KUBE-')) chains.delete(name);
+    for (const rules of chains.values()) rules.splice(0);
+  }
+}
+
 const detours = ({ kernel }: IpvsRig) => [...(kernel.sets.get('KUBE-IPVS-DETOUR')?.entries ?? [])];
 
 describe('policy Local in IPVS mode', () => {
@@ -56,10 +64,7 @@ describe('policy Local in IPVS mode', () => {
     await become(made, web(), pods(ELSEWHERE));
     const { kernel, iptables, rig } = made;
     assert.equal(kernel.sets.get('KUBE-IPVS-DROP')?.entries.size, 1);
-    for (const chains of iptables.kernels.IPv4.values()) {
-      for (const name of [...chains.keys()]) if (name.startsWith('KUBE-')) chains.delete(name);
-      for (const rules of chains.values()) rules.splice(0);
-    }
+    flush(iptables);
     const moments: { drops: boolean; detours: boolean; entries: number | undefined }[] = [];
     const onCommit = () => {
       const rules = (table: string, chain: string) => (iptables.kernels.IPv4.get(table)?.get(chain) ?? []).length > 0;
@@ -77,6 +82,24 @@ describe('policy Local in IPVS mode', () => {
       moments.filter(({ drops, detours, entries }) => drops && (!detours || entries !== 0)),
       [],
     );
+  });
+
+  it('drops nothing that the node sends by an old drop while rules are written that were gone', async () => {
+    const made = world();
+    const local = { externalIPs: [], externalTrafficPolicy: undefined, internalTrafficPolicy: 'Local' };
+    await become(made, web(local), pods(ELSEWHERE));
+    const { kernel, iptables, rig } = made;
+    const drops = () => kernel.sets.get('KUBE-IPVS-OUT-DROP')?.entries.size;
+    assert.equal(drops(), 1);
+    flush(iptables);
+    const atRules: (number | undefined)[] = [];
+    const onCommit = () => {
+      if ((iptables.kernels.IPv4.get('mangle')?.get('KUBE-IPVS-OUT-FILTER') ?? []).length > 0) atRules.push(drops());
+    };
+    iptables.options = { ...iptables.options, onCommit };
+    rig.loop.distrust();
+    await become(made, web({ externalIPs: [], externalTrafficPolicy: undefined }), pods(ELSEWHERE));
+    assert.deepEqual([...new Set(atRules)], [0]);
   });
 
   it('leads pods and the node by rules to all endpoints, and to no virtual server', async () => {
