@@ -119,7 +119,7 @@ export class KernelWatch {
       if (next <= noticeCheck) {
         await this.#logFailure(() => this.#check());
         next = clock.now() + config.syncPeriod;
-      } else await this.#logFailure(() => this.#checkNotice());
+      } else if (!(await this.#logFailure(() => this.#checkNotice()))) this.#lookAgain();
     }
     stop?.();
   }
@@ -129,17 +129,20 @@ export class KernelWatch {
     this.#wait.wake();
   }
 
-  async #logFailure(check: () => Promise<void>): Promise<void> {
+  /** Resolves with whether the check was made. */
+  async #logFailure(check: () => Promise<void>): Promise<boolean> {
     const { signal, health } = this.#options;
     try {
       await check();
       this.#unchecked.over({ text: 'it can be checked again whether the rules are still in place' });
+      return true;
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted) return false;
       const cause = causeOf(error);
       health.notVerified(cause);
       const text = `cannot check whether the rules are still in place: ${cause}`;
       this.#unchecked.tell({ cause, facts: { cause }, text });
+      return false;
     }
   }
 
@@ -164,7 +167,10 @@ export class KernelWatch {
     this.spent(clock.now() - began);
   }
 
-  /** The rules may not be read yet. The canaries show a flush of everything without a reading, so they are looked for until then. */
+  /**
+   * The rules could not be read, or may not be yet. The canaries show a flush of everything without a reading, so they are looked for until
+   * then.
+   */
   #lookAgain(): void {
     this.#isNoticed = true;
     const soon = Math.min(this.#options.readBudget.mayReadAt, this.#agent.clock.now() + CANARY_MS);

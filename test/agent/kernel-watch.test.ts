@@ -1,4 +1,4 @@
-/** A check after a notice, while no reading of the rules may be made: the canaries tell whether all of them are gone. */
+/** Checks after a notice of the kernel. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Agent } from '../../src/agent/agent.ts';
@@ -6,6 +6,7 @@ import { KernelWatch, ReadBudget } from '../../src/agent/kernel-watch.ts';
 import { breath } from '../../src/base/clock.ts';
 import { createMutex } from '../../src/base/mutex.ts';
 import type { Config } from '../../src/config/config.ts';
+import type { Heard, KernelProbe } from '../../src/proxy/modes/mode.ts';
 import type { Health } from '../../src/serve/health.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
@@ -13,26 +14,12 @@ import { FakeClock } from '../helpers/base/fake-clock.ts';
 const CONFIG = { mode: 'iptables', syncPeriod: 3_600_000 } as Config;
 const nothing = () => undefined;
 
-it('repairs rules that are gone within a second, also when all readings are spent, and reads nothing', async () => {
+/** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
+function watched(probe: Partial<KernelProbe>) {
   const clock = new FakeClock();
-  let isInstalled = true;
-  let reads = 0;
   const losses: number[] = [];
   let notice = nothing;
-  const mode = {
-    isObserved: true,
-    isWaiting: false,
-    probe: {
-      heard: async () => ({ kind: 'unknown' }),
-      isInstalled: async () => isInstalled,
-      mayDiffer: async () => true,
-      differs: async () => {
-        reads += 1;
-        return false;
-      },
-    },
-    inspection: { lastWriter: async () => undefined },
-  };
+  const mode = { isObserved: true, isWaiting: false, probe, inspection: { lastWriter: async () => undefined } };
   const onNode = {
     notices: {
       listen: nothing,
@@ -45,11 +32,10 @@ it('repairs rules that are gone within a second, also when all readings are spen
   };
   const agent = { clock, mode, onNode, loop: { distrust: nothing } } as unknown as Agent;
   const readBudget = new ReadBudget(clock, CONFIG);
-  for (let n = 0; n < 2; n++) readBudget.checkTook(60_000);
   const stop = new AbortController();
   const watch = new KernelWatch(agent, {
     config: CONFIG,
-    log: { info: nothing, warn: nothing, error: nothing, debug: nothing } as unknown as Log,
+    log: { info: nothing, warn: nothing, error: nothing, debug: nothing, v2: nothing } as unknown as Log,
     health: { checked: nothing, verified: nothing, notVerified: nothing, fights: nothing } as unknown as Health,
     signal: stop.signal,
     mutex: createMutex(),
@@ -58,13 +44,33 @@ it('repairs rules that are gone within a second, also when all readings are spen
     onWaiting: nothing,
     onOutdated: nothing,
   });
+  const running = watch.run();
   const pass = async (milliseconds: number) => {
     for (let passed = 0; passed < milliseconds; passed += 100) {
       clock.advance(100);
       for (let n = 0; n < 5; n++) await breath();
     }
   };
-  const running = watch.run();
+  const end = async () => {
+    stop.abort();
+    await running;
+  };
+  return { clock, losses, readBudget, notice: () => notice(), pass, end };
+}
+
+it('repairs rules that are gone within a second, also when all readings are spent, and reads nothing', async () => {
+  let isInstalled = true;
+  let reads = 0;
+  const { clock, losses, readBudget, notice, pass, end } = watched({
+    heard: async () => ({ kind: 'unknown' }),
+    isInstalled: async () => isInstalled,
+    mayDiffer: async () => true,
+    differs: async () => {
+      reads += 1;
+      return false;
+    },
+  });
+  for (let n = 0; n < 2; n++) readBudget.checkTook(60_000);
   await pass(1000);
   notice();
   await pass(3000);
@@ -74,6 +80,21 @@ it('repairs rules that are gone within a second, also when all readings are spen
   await pass(1000);
   assert.ok(losses.length > 0 && (losses[0] ?? 0) - goneAt <= 1000, `${losses} after ${goneAt}`);
   assert.equal(reads, 0);
-  stop.abort();
-  await running;
+  await end();
+});
+
+it('looks again soon where the kernel gave no answer after a notice: the next syncPeriod would be too late', async () => {
+  let fails = 2;
+  const heard = async (): Promise<Heard> => {
+    if (fails-- > 0) throw new Error('recv: ENOBUFS');
+    return { kind: 'something', by: undefined };
+  };
+  const { clock, losses, notice, pass, end } = watched({ heard });
+  await pass(1000);
+  notice();
+  const at = clock.now();
+  await pass(2000);
+  assert.equal(losses.length, 1);
+  assert.ok((losses[0] ?? 0) - at <= 1500, `${losses} after ${at}`);
+  await end();
 });
