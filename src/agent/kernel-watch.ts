@@ -119,7 +119,7 @@ export class KernelWatch {
       if (next <= noticeCheck) {
         await this.#logFailure(() => this.#check());
         next = clock.now() + config.syncPeriod;
-      } else if (!(await this.#logFailure(() => this.#checkNotice()))) this.#lookAgain();
+      } else if (!(await this.#logFailure(() => this.#checkNotice()))) this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
     }
     stop?.();
   }
@@ -158,7 +158,8 @@ export class KernelWatch {
       this.#requestRepair(by);
     } else if (kind === 'unknown') {
       if (readBudget.mayRead) onNoticed?.('unknown');
-      else this.#lookAgain();
+      // The canaries show a flush of everything without a reading, so they are looked for until the rules may be read.
+      else this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
       await this.#checkRules(by);
     } else if (by !== undefined) {
       // Our own commands write too, and have no name here.
@@ -167,14 +168,10 @@ export class KernelWatch {
     this.spent(clock.now() - began);
   }
 
-  /**
-   * The rules could not be read, or may not be yet. The canaries show a flush of everything without a reading, so they are looked for until
-   * then.
-   */
-  #lookAgain(): void {
+  /** The rules could not be read, or may not be yet: what the notice was about is still to be found out. */
+  #lookAgain(at: number): void {
     this.#isNoticed = true;
-    const soon = Math.min(this.#options.readBudget.mayReadAt, this.#agent.clock.now() + CANARY_MS);
-    this.#nextNoticeCheck = Math.max(this.#nextNoticeCheck, soon);
+    this.#nextNoticeCheck = Math.max(this.#nextNoticeCheck, at);
   }
 
   /** The check of every syncPeriod. */
@@ -340,8 +337,8 @@ const RESYNC_MS = 60 * 60 * 1000;
 const READING_SHARE = 0.01;
 /** Milliseconds of reading that may be spent at once, after a rest that pays for them: most programs write a few times, and then rest. */
 const BURST_MS = 2000;
-/** Milliseconds between two looks for the canaries while a notice waits for its reading. */
-const CANARY_MS = 500;
+/** Milliseconds between two looks at the rules while a notice waits for a reading, or for an answer of the kernel. */
+const LOOK_AGAIN_MS = 500;
 
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
 export function firstPeriod({ mode, syncPeriod }: Pick<Config, 'mode' | 'syncPeriod'>): number {

@@ -167,6 +167,13 @@ describe('from ipvs to iptables', () => {
     for (let n = 0; n < 2; n++) await wellSynced(rig);
     assert.deepEqual([rig.mode.isWaiting, made.kernel.device, [...made.kernel.ours]], [false, true, [address]]);
     assert.ok(made.kernel.virtual.has(`TCP [${address}]:80`));
+    made.kernel.ours.clear();
+    await wellSynced(toIptables(made));
+    assert.equal(
+      made.kernel.device,
+      true,
+      'it shows that servers are left, where an agent was killed before it wrote addresses',
+    );
   });
 
   it('removes a server that an agent left when it ended while it tried a scheduler', async () => {

@@ -13,6 +13,7 @@ import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { CleanupPart } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
+import { SET_IDS, setName } from './sets.ts';
 import { serverKey } from './tracked-objects.ts';
 
 /** Timeouts of IPVS in seconds; 0 keeps the kernel's. */
@@ -170,7 +171,7 @@ class ServiceDevice {
   readonly #isWanted: boolean;
   /** Undefined when unknown. */
   #exists: boolean | undefined;
-  /** A family that this agent does not serve has addresses on it: it stays. */
+  /** A family that this agent does not serve uses it: it stays. */
   #isShared = false;
 
   constructor(kernel: IpvsKernel, isWanted: boolean) {
@@ -231,15 +232,28 @@ class ServiceDevice {
     return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
   }
 
-  /** To be called when the families that this agent serves have no address on it. */
+  /** To be called when the families that this agent serves have nothing of IPVS mode. */
   async remove(signal: AbortSignal): Promise<readonly ApplyReport[]> {
     try {
-      for (const family of FAMILIES) this.#isShared ||= (await this.#kernel.addresses(family)).ours.length > 0;
+      this.#isShared = await this.#isUsed();
     } catch (error) {
       this.#exists = undefined;
-      return [failedReport(DEVICE, `the addresses of ${SERVICE_DEVICE} cannot be read: ${causeOf(error)}`)];
+      return [failedReport(DEVICE, `it cannot be read who uses ${SERVICE_DEVICE}: ${causeOf(error)}`)];
     }
     return this.#isShared ? [] : [await this.write('remove-device', signal)];
+  }
+
+  /**
+   * Whether a family has addresses on it, or sets: servers without addresses may be left where an agent was killed. The device is what
+   * shows that something is left.
+   */
+  async #isUsed(): Promise<boolean> {
+    const names = new Set(await this.#kernel.setNames());
+    for (const family of FAMILIES) {
+      if (SET_IDS.some((id) => names.has(setName(family, id)))) return true;
+      if ((await this.#kernel.addresses(family)).ours.length > 0) return true;
+    }
+    return false;
   }
 
   removal(signal: AbortSignal): CleanupPart {
