@@ -232,7 +232,10 @@ interface CleanupParts {
   readonly signal: AbortSignal;
 }
 
-/** Returns a line for each removed object. When a part fails, the rest is removed before it throws. */
+/**
+ * Returns a line for each removed object. When a part fails, the rest is removed before it throws, but addresses and sets stay while servers
+ * are left: they tell the next cleanup whose these are.
+ */
 async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
   const removed: string[] = [];
@@ -249,14 +252,17 @@ async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Pr
     }
   };
   await remove([...seen.servers.values()].map(serverRemoval));
-  await remove(
-    [...seen.addresses.keys()].map((address) => ({
-      write: { kind: 'remove-address', address },
-      line: `address ${address}`,
-    })),
-  );
+  const areServersGone = problems.length === 0;
+  if (areServersGone)
+    await remove(
+      [...seen.addresses.keys()].map((address) => ({
+        write: { kind: 'remove-address', address },
+        line: `address ${address}`,
+      })),
+    );
   // Rules refer to sets, so sets are removed after them.
   removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
+  if (!areServersGone) throw new Error(problems.join('; '));
   await remove(
     [...seen.sets.keys().map((id) => setName(family, id)), ...(seen.hasSpare ? [spareName(family)] : [])].map((set) => {
       return { write: { kind: 'remove-set', set }, line: `set ${set}` };

@@ -468,6 +468,21 @@ describe('a cleanup', () => {
     await made.rig.mode.cleanup(NEVER);
     assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
   });
+
+  it('that cannot remove servers leaves their addresses and sets, by which the next one knows that they are ours', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    made.rig.put(...objects(1));
+    await wellSynced(made);
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: ({ kind }) => (kind === 'remove-server' ? new KernelError('environment', 'ENOBUFS') : undefined),
+    };
+    await assert.rejects(made.rig.mode.cleanup(NEVER), /server .*ENOBUFS/);
+    assert.ok(made.kernel.ours.size > 0 && made.kernel.sets.size > 0);
+    made.kernel.options = {};
+    await made.rig.mode.cleanup(NEVER);
+    assert.deepEqual([made.kernel.dump(), made.kernel.device], [[], false]);
+  });
 });
 
 describe('the trial of a scheduler', () => {
