@@ -273,14 +273,20 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
     kernel.record.remove();
     return [];
   };
-  // A failure in one mode must not keep the rules of the others.
+  // A failure in one mode must not keep the rules of the others, but for servers: packets reach them once the rules before them are gone, and
+  // they may have endpoints of long ago.
   for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables, ofRecord]) {
     try {
       removed.push(...(await part()));
     } catch (error) {
       if (signal.aborted) throw error;
-      const isNothing = error instanceof IpvsUnusable && !(await machine.hasServiceDevice());
-      if (!isNothing) problems.push((error as Error).message);
+      const { message } = error as Error;
+      if (error instanceof IpvsUnusable) {
+        if (await machine.hasServiceDevice()) problems.push(message);
+      } else if (part === ofIpvs) {
+        problems.push(`${message}; the rules of other modes stay, because packets would reach the servers behind them`);
+        break;
+      } else problems.push(message);
     }
   }
   return { removed, problems };

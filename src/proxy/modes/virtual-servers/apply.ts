@@ -90,13 +90,13 @@ class Application {
     const drops = plan.goneDrops.filter((one) => this.#mayRemove(one));
     if (!this.#isMistaken) {
       await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
-      if (plan.replacesRules) await this.#write(drops);
+      if (!isInstalled) await this.#write(drops);
     }
     if (this.#isUnknown) return void this.#skip(plan.tables.steps);
     if (!isInstalled && !(await this.#writeRules())) return;
     // While rules of another mode may still be installed, nothing is removed but endpoints and drops to which no rule leads yet.
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
-    await this.#write([...plan.lateDrops, ...(plan.replacesRules ? [] : drops)]);
+    await this.#write(isInstalled ? [...plan.lateDrops, ...drops] : plan.lateDrops);
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
     await this.#retire(ofGone.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.unmasqueraded);

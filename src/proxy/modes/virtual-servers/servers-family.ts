@@ -233,8 +233,8 @@ interface CleanupParts {
 }
 
 /**
- * Returns a line for each removed object. When a part fails, the rest is removed before it throws, but addresses and sets stay while servers
- * are left: they tell the next cleanup whose these are.
+ * Returns a line for each removed object. When a part fails, the rest is removed before it throws. Where servers are left, all else stays:
+ * addresses and sets tell the next cleanup whose they are, and packets would reach them without the rules before them.
  */
 async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
@@ -252,17 +252,15 @@ async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Pr
     }
   };
   await remove([...seen.servers.values()].map(serverRemoval));
-  const areServersGone = problems.length === 0;
-  if (areServersGone)
-    await remove(
-      [...seen.addresses.keys()].map((address) => ({
-        write: { kind: 'remove-address', address },
-        line: `address ${address}`,
-      })),
-    );
+  if (problems.length > 0) throw new Error(problems.join('; '));
+  await remove(
+    [...seen.addresses.keys()].map((address) => ({
+      write: { kind: 'remove-address', address },
+      line: `address ${address}`,
+    })),
+  );
   // Rules refer to sets, so sets are removed after them.
   removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
-  if (!areServersGone) throw new Error(problems.join('; '));
   await remove(
     [...seen.sets.keys().map((id) => setName(family, id)), ...(seen.hasSpare ? [spareName(family)] : [])].map((set) => {
       return { write: { kind: 'remove-set', set }, line: `set ${set}` };
