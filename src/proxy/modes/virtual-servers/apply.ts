@@ -87,16 +87,15 @@ class Application {
     if (this.#isUnknown || !hasDetours) return void this.#skip(plan.tables.steps);
     const isInstalled = plan.detourTables !== undefined;
     const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(behindOthers) : [[], behindOthers];
-    const drops = plan.goneDrops.filter((one) => this.#mayRemove(one));
     if (!this.#isMistaken) {
       await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
-      if (!isInstalled) await this.#write(drops);
+      await this.#write(plan.idleDrops.filter((one) => this.#mayRemove(one)));
     }
     if (this.#isUnknown) return void this.#skip(plan.tables.steps);
     if (!isInstalled && !(await this.#writeRules())) return;
-    // While rules of another mode may still be installed, nothing is removed but endpoints and drops to which no rule leads yet.
+    // While rules of another mode may still be installed, nothing is removed but endpoints and drops to which no rule leads.
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
-    await this.#write(isInstalled ? [...plan.lateDrops, ...drops] : plan.lateDrops);
+    await this.#write([...plan.lateDrops, ...plan.goneDrops.filter((one) => this.#mayRemove(one))]);
     if (this.#isUnknown || this.#isMistaken) return void this.#skip(plan.tables.steps);
     await this.#retire(ofGone.filter((one) => this.#mayRemove(one)));
     await this.#write(plan.unmasqueraded);

@@ -21,7 +21,7 @@ import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
-import { chainKey, IPVS_FILTER, isDetourChain } from '../netfilter/names.ts';
+import { type ChainKey, chainKey, IPVS_FILTER, isDetourChain, OUT_FILTER } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { ENTRY_ORDER, LOCAL_SETS, type SetId, setName, spareName } from './sets.ts';
 import { isSourceChain } from './source-chain.ts';
@@ -48,8 +48,8 @@ export interface ServersPlan extends StagedWrites {
   /** All rules, as they are planned again when it is their turn. */
   readonly tables: TablesPlan;
   /**
-   * The rules of this mode are not there: no packet comes to the servers yet, or another program flushed them. Endpoints and drops that an
-   * earlier agent left go before the rules lead there.
+   * The rules of this mode are not there: no packet comes to the servers yet, or another program flushed them. Endpoints that an earlier agent
+   * left go before the rules lead there.
    */
   readonly replacesRules: boolean;
   readonly steps: readonly Step[];
@@ -73,7 +73,9 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const entries = entryWrites(state, staying);
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one));
+  const chains = state.tables.trackers.chains.applied;
+  const leadsTo = (chain: ChainKey) => isInstalled || chains === undefined || (chains.get(chain)?.length ?? 0) > 0;
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, leadsTo));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -88,6 +90,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.added),
     goneAddresses: remove(addresses.removed),
+    idleDrops: goes.get('idleDrops') ?? [],
     goneDrops: goes.get('goneDrops') ?? [],
     unmasqueraded: comes.get('unmasqueraded') ?? [],
     goneEntries: goes.get('goneEntries') ?? [],
@@ -102,7 +105,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules: !isInstalled && state.tables.trackers.chains.applied?.has(chainKey('filter', IPVS_FILTER)) === false,
+    replacesRules: !leadsTo(chainKey('filter', IPVS_FILTER)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
@@ -268,6 +271,12 @@ function ownerNow({ entries, servers }: ServersState, one: OwnedEntry): string |
   return OF_SERVERS.has(one.set) ? servers.desired.get(serverKeyOfEntry(one.entry))?.owner : undefined;
 }
 
+/** The chains whose rules drop the packets that these sets name. */
+const DROPPING: ReadonlyMap<SetId, ChainKey> = new Map([
+  [DROP, chainKey('filter', IPVS_FILTER)],
+  [OUT_DROP, chainKey('mangle', OUT_FILTER)],
+]);
+
 /** Sets whose entries stop packets to a server, or lead them past it. */
 const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, OUT_DROP, 'KUBE-IPVS-DETOUR']);
 
@@ -285,11 +294,13 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
 }
 
 /**
- * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops go before the
- * rules are written: another mode may have served the frontend since an agent left them.
+ * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
+ * leads go before the rules do: another mode may have served the frontend since an agent left them.
  */
-function removalStage({ entries }: ServersState, { entry: one }: PlannedEntry) {
-  if (one.set === DROP || one.set === OUT_DROP) return 'goneDrops';
+function removalStage({ entries }: ServersState, { entry: one }: PlannedEntry, leadsTo: (chain: ChainKey) => boolean) {
+  const chain = DROPPING.get(one.set);
+  if (chain !== undefined && !leadsTo(chain)) return 'idleDrops';
+  if (one.set === DROP) return 'goneDrops';
   const masquerading = masqueradingKey(one);
   return masquerading !== undefined && entries.desired.has(masquerading) ? 'masquerades' : 'goneEntries';
 }
@@ -397,7 +408,13 @@ function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
     if (one.isServerGone && known !== undefined) server.removed.push(() => `-D ${serverText(known)}`);
   }
   const gone = 'remove sets, chains and addresses';
-  for (const planned of [...parts.masquerades, ...parts.goneDrops, ...parts.goneAddresses, ...parts.goneEntries])
+  for (const planned of [
+    ...parts.masquerades,
+    ...parts.idleDrops,
+    ...parts.goneDrops,
+    ...parts.goneAddresses,
+    ...parts.goneEntries,
+  ])
     draft(planned.step, gone).removed.push(planned.line);
   for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
   const { family } = state.settings;
@@ -464,6 +481,8 @@ interface StagedWrites {
   readonly servers: readonly PlannedWrite[];
   readonly addresses: readonly PlannedWrite[];
   readonly retire: readonly Retirement[];
+  /** Removals of drops to which no rule leads before the rules are written. */
+  readonly idleDrops: readonly PlannedWrite[];
   readonly goneDrops: readonly PlannedWrite[];
   /** Additions of entries, by which frontends are not masqueraded any more. */
   readonly unmasqueraded: readonly PlannedWrite[];
