@@ -50,8 +50,11 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
 export function becomeOfWalked(views: readonly FamilyView[], walked: readonly Walked[]): Become {
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
-  // Another mode translates before IPVS sees a packet: its servers do not matter then.
-  const isBeforeIpvs = (i: number) => views[i]?.servers === undefined && isFull(all[i] ?? []);
+  // Another mode translates before IPVS sees a packet, or stops one that comes in: its servers do not matter then.
+  const isBeforeIpvs = (i: number) => {
+    const fates = all[i] ?? [];
+    return views[i]?.servers === undefined && (isFull(fates) || (fates.length > 0 && fates.every(isStoppedAtInput)));
+  };
   const reached = all.filter((_, i) => views[i]?.servers === undefined || !all.some((_one, j) => isBeforeIpvs(j)));
   const isTranslated = (by: readonly Fate[]) => all.some((fates) => fates !== by && isFull(fates));
   const dropped = all.some((fates) =>
@@ -69,6 +72,11 @@ export function becomeOfWalked(views: readonly FamilyView[], walked: readonly Wa
 
 function isDropped({ kind }: Fate): boolean {
   return kind === 'dropped';
+}
+
+/** In nftables mode's chain of the hook input: IPVS takes packets later there (priority 99, after 0), and earlier in the hook output (-98). */
+function isStoppedAtInput({ kind, way }: Fate): boolean {
+  return (kind === 'dropped' || kind === 'rejected') && way.some(({ chain }) => chain === 'filter-input');
 }
 
 /** The table filter of iptables sees packets after every translation, that of another mode as well: such a rule meets an endpoint's address. */
