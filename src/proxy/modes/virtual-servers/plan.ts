@@ -297,10 +297,17 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
  * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
  * leads go before the rules do: another mode may have served the frontend since an agent left them.
  */
-function removalStage({ entries }: ServersState, { entry: one }: PlannedEntry, leadsTo: (chain: ChainKey) => boolean) {
+function removalStage(
+  { entries, servers }: ServersState,
+  { entry: one }: PlannedEntry,
+  leadsTo: (chain: ChainKey) => boolean,
+) {
   const chain = DROPPING.get(one.set);
-  if (chain !== undefined && !leadsTo(chain)) return 'idleDrops';
-  if (one.set === DROP) return 'goneDrops';
+  // That of a server that goes stays until it is gone.
+  if (chain !== undefined && servers.desired.has(serverKeyOfEntry(one.entry))) {
+    if (!leadsTo(chain)) return 'idleDrops';
+    if (one.set === DROP) return 'goneDrops';
+  }
   const masquerading = masqueradingKey(one);
   return masquerading !== undefined && entries.desired.has(masquerading) ? 'masquerades' : 'goneEntries';
 }

@@ -102,6 +102,21 @@ describe('policy Local in IPVS mode', () => {
     assert.deepEqual([...new Set(atRules)], [0]);
   });
 
+  it('drops packets to a server that goes until it is gone: it may have an endpoint that an earlier agent left', async () => {
+    const made = world();
+    await become(made, web(), pods(ELSEWHERE));
+    const { kernel, rig } = made;
+    const since = kernel.written.length;
+    await become(made, web({ externalIPs: [] }));
+    const writes = kernel.written.slice(since).map((write) => {
+      if (write.kind === 'remove-server') return `server ${write.server.address}`;
+      return 'set' in write && write.kind === 'remove-entry' ? `${write.set} ${write.entry}` : '';
+    });
+    const [server, drop] = [writes.indexOf(`server ${VIP}`), writes.indexOf(`KUBE-IPVS-DROP ${VIP},tcp:80`)];
+    assert.ok(server >= 0 && drop > server, writes.join('\n'));
+    assert.equal(rig.mode.isWaiting, false);
+  });
+
   it('leads pods and the node by rules to all endpoints, and to no virtual server', async () => {
     const made = world();
     await become(made, web(), pods(HERE, ELSEWHERE));
