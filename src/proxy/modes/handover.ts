@@ -28,6 +28,12 @@ import {
 /** Limit of rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
 const MAX_ROUNDS = 4;
 
+/**
+ * Syncs in a row that write no rules of the new mode because the predecessor cannot be read, or frontends that nobody serves any more cannot be
+ * removed from it. The predecessor serves meanwhile.
+ */
+const MAX_PUT_OFF = 3;
+
 /** `predecessor` must desire nothing. The result is waiting (`isWaiting`) until the predecessor's last object is removed. */
 export function handover(next: Mode, predecessor: Mode): Mode {
   return new Handover(next, predecessor);
@@ -39,6 +45,8 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
+  /** Syncs in a row that were put off; see `MAX_PUT_OFF`. */
+  #putOff = 0;
   /** The predecessor, which runs yet, may have written its objects again since they were read. */
   #mayBeBack = false;
   /** The frontends of ServicePorts that are served (`protocolKeysOf`), for a predecessor that retires others, until its removal begins. */
@@ -132,6 +140,8 @@ class Handover implements Mode {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
         const retired = mayRemove ? await this.#retire(signal) : NOTHING_TO_DO;
+        this.#putOff = retired.outcome === 'complete' ? 0 : this.#putOff + 1;
+        if (this.#putOff > 0 && this.#putOff <= MAX_PUT_OFF) return retired;
         const report = afterRetiring(retired, await next.apply(signal));
         if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
         const removed = mergeReports([report, ...(await this.#removePredecessor(signal))]);
@@ -142,7 +152,7 @@ class Handover implements Mode {
     };
   }
 
-  /** The rules of the new mode are written whatever becomes of it: a Service that is new must not wait for one that is gone. */
+  /** The rules of the new mode are written in the end whatever becomes of it: a new Service must not wait for ever for one that is gone. */
   async #retire(signal: AbortSignal): Promise<ApplyReport> {
     if (this.#frontends === undefined || this.#predecessor.retire === undefined) return NOTHING_TO_DO;
     const served = new Set([...this.#frontends.values()].flat());

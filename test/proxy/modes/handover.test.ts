@@ -132,6 +132,23 @@ describe('from ipvs to iptables', () => {
     }
   });
 
+  it('waits three syncs for the predecessor where it cannot be read: it serves, and may have servers that nobody wants any more', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const onRead = (what: string) => {
+      if (what === 'servers') throw new Error('recv: ENOBUFS');
+    };
+    made.kernel.options = { ...made.kernel.options, onRead };
+    const rig = toIptables(made);
+    const seen: [string, boolean, boolean][] = [];
+    for (let n = 0; n < 4; n++) seen.push([(await rig.sync()).outcome, hasIpvsRules(made), hasIptablesRules(made)]);
+    const waits = ['failed', true, false];
+    assert.deepEqual(seen, [waits, waits, waits, ['partial', false, true]]);
+    made.kernel.options = { ...made.kernel.options, onRead: () => undefined };
+    await wellSynced(rig);
+    assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
+  });
+
   it('keeps open connections: server, address and source chain stay until they end', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));
