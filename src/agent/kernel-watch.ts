@@ -119,7 +119,7 @@ export class KernelWatch {
       if (next <= noticeCheck) {
         await this.#logFailure(() => this.#check());
         next = clock.now() + config.syncPeriod;
-      } else if (!(await this.#logFailure(() => this.#checkNotice()))) this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
+      } else await this.#logFailure(() => this.#checkNotice());
     }
     stop?.();
   }
@@ -129,29 +129,39 @@ export class KernelWatch {
     this.#wait.wake();
   }
 
-  /** Resolves with whether the check was made. */
-  async #logFailure(check: () => Promise<void>): Promise<boolean> {
+  async #logFailure(check: () => Promise<void>): Promise<void> {
     const { signal, health } = this.#options;
     try {
       await check();
       this.#unchecked.over({ text: 'it can be checked again whether the rules are still in place' });
-      return true;
     } catch (error) {
-      if (signal.aborted) return false;
+      if (signal.aborted) return;
       const cause = causeOf(error);
       health.notVerified(cause);
       const text = `cannot check whether the rules are still in place: ${cause}`;
       this.#unchecked.tell({ cause, facts: { cause }, text });
-      return false;
     }
   }
 
   /** Find out which objects a notice was about, for a bounded share of the time. */
   async #checkNotice(): Promise<void> {
-    const { mutex, readBudget, onNoticed } = this.#options;
-    const { mode, clock } = this.#agent;
+    const { clock } = this.#agent;
     this.#isNoticed = false;
     const began = clock.now();
+    try {
+      await this.#findOut();
+    } catch (error) {
+      // The check of the next syncPeriod would be too late.
+      this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
+      throw error;
+    } finally {
+      this.spent(clock.now() - began);
+    }
+  }
+
+  async #findOut(): Promise<void> {
+    const { mutex, readBudget, onNoticed } = this.#options;
+    const { mode, clock } = this.#agent;
     const { kind, by } = await mutex(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
     if (kind === 'something') {
       onNoticed?.('ours');
@@ -165,7 +175,6 @@ export class KernelWatch {
       // Our own commands write too, and have no name here.
       onNoticed?.('nothing of ours');
     }
-    this.spent(clock.now() - began);
   }
 
   /** The rules could not be read, or may not be yet: what the notice was about is still to be found out. */

@@ -248,7 +248,7 @@ async function hasIpvsTraces(machine: Machine): Promise<boolean> {
   return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
 }
 
-interface Removal {
+export interface Removal {
   /** A line for each object that was removed. */
   readonly removed: readonly string[];
   /** Why others could not be removed. */
@@ -275,7 +275,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
   };
   // A failure in one mode must not keep the rules of the others, but for servers: packets reach them once the rules before them are gone, and
   // they may have endpoints of long ago.
-  for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables, ofRecord]) {
+  for (const part of [kernel.removeLeftTraces, ofIpvs, ofRules, ofNftables, ofRecord]) {
     try {
       removed.push(...(await part()));
     } catch (error) {

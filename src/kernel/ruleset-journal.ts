@@ -52,12 +52,12 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   listen(): void {
-    this.#takeIn(Number.POSITIVE_INFINITY);
+    this.#readAndTell(Number.POSITIVE_INFINITY);
   }
 
   /** Returns whether no message waits any more. A transaction that is read here is told of here: the socket wakes nobody for it again. */
-  #takeIn(milliseconds: number): boolean {
-    const isEmpty = this.#listen(milliseconds);
+  #readAndTell(milliseconds: number): boolean {
+    const isEmpty = this.#read(milliseconds);
     const { others } = this.#record;
     if (others !== this.#told) {
       this.#told = others;
@@ -66,15 +66,15 @@ export class RulesetJournal implements RulesetNotices {
     return isEmpty;
   }
 
-  #listen(milliseconds: number): boolean {
+  #read(milliseconds: number): boolean {
     if (this.#isDeaf) return true;
     try {
       this.#listener ??= this.#opened();
       return this.#hear(this.#listener, performance.now() + milliseconds);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      // Messages are lost until the next call opens another socket.
-      this.#record.lose();
+      // Messages are lost until the next call opens another socket. Where none was open, nothing more is lost than was known.
+      if (this.#listener !== undefined) this.#record.lose();
       this.#isDeaf = FOR_GOOD.includes(error.errno);
       this.#drop();
       return true;
@@ -116,7 +116,7 @@ export class RulesetJournal implements RulesetNotices {
   /** Reads at once, and then not again for a moment: a program may commit thousands of transactions in a second. */
   #wake(): void {
     if (this.#resting !== undefined) return;
-    const isEmpty = this.#takeIn(HEARING_MS);
+    const isEmpty = this.#readAndTell(HEARING_MS);
     const { rest = REST_MS } = this.#options;
     if (!isEmpty || rest > 0) this.#rest(isEmpty ? rest : BREATH_MS);
   }
@@ -124,7 +124,7 @@ export class RulesetJournal implements RulesetNotices {
   #rest(milliseconds: number): void {
     this.#resting = setTimeout(() => {
       this.#resting = undefined;
-      if (!this.#takeIn(HEARING_MS)) this.#rest(BREATH_MS);
+      if (!this.#readAndTell(HEARING_MS)) this.#rest(BREATH_MS);
     }, milliseconds);
     this.#resting.unref();
   }

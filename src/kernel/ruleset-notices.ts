@@ -52,7 +52,10 @@ export interface RulesetNotices {
   between(from: number, to: number): readonly Commit[] | undefined;
   /** The last transaction that was heard; undefined for none. */
   readonly last: Commit | undefined;
-  /** Calls soon after each transaction that is not ours, and after lost messages. The result ends the calls. */
+  /**
+   * Calls soon after each transaction that is not ours, and after lost messages; also from within `listen` and `between`, which may hear of one.
+   * The result ends the calls.
+   */
   onCommit(call: () => void): () => void;
   close(): void;
 }

@@ -83,6 +83,21 @@ it('repairs rules that are gone within a second, also when all readings are spen
   await end();
 });
 
+it('charges a check that got no answer like any other: it rests nine times as long as it took', async () => {
+  let tries = 0;
+  const heard = async (): Promise<Heard> => {
+    tries += 1;
+    watch.clock.advance(1000);
+    throw new Error('recv: ENOBUFS');
+  };
+  const watch = watched({ heard });
+  await watch.pass(1000);
+  watch.notice();
+  await watch.pass(30_000);
+  assert.ok(tries >= 2 && tries <= 4, `${tries} tries`);
+  await watch.end();
+});
+
 it('looks again soon, and not at once, where the kernel gave no answer after a notice: the next syncPeriod would be too late', async () => {
   let isFailing = true;
   let tries = 0;

@@ -1,6 +1,8 @@
 /** What the kernel says about the transactions of nftables, from its bytes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ENOBUFS } from '../../native/errno.ts';
+import { SystemError } from '../../native/libc.ts';
 import { RulesetJournal } from '../../src/kernel/ruleset-journal.ts';
 import { committerText, isUntouched, tableKey, touchedIn } from '../../src/kernel/ruleset-notices.ts';
 import { until } from '../helpers/base/until.ts';
@@ -54,6 +56,19 @@ describe('the journal of the ruleset', () => {
     assert.equal(calls(), 1);
     journal.listen();
     assert.equal(calls(), 1, 'once');
+  });
+
+  it('wakes nobody again and again while no socket can be opened', () => {
+    const open = () => {
+      throw new SystemError('socket', ENOBUFS);
+    };
+    const journal = new RulesetJournal({ open });
+    let calls = 0;
+    journal.onCommit(() => {
+      calls += 1;
+    });
+    for (let n = 0; n < 3; n++) assert.equal(journal.between(7, 8), undefined);
+    assert.equal(calls, 0);
   });
 
   it('knows nothing of a series with a gap', () => {

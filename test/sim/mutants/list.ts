@@ -494,8 +494,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'tell-what-wakes',
     what: 'A write of another program that was read with something else is told to nobody',
     file: 'src/kernel/ruleset-journal.ts',
-    from: 'this.#takeIn(Number.POSITIVE_INFINITY);',
-    to: 'this.#listen(Number.POSITIVE_INFINITY);',
+    from: 'this.#readAndTell(Number.POSITIVE_INFINITY);',
+    to: 'this.#read(Number.POSITIVE_INFINITY);',
     test: 'test/kernel/ruleset-journal.test.ts',
   },
   {
