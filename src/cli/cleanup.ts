@@ -10,7 +10,7 @@ export interface CleanupOptions {
   readonly print: (text: string) => void;
 }
 
-/** Resolves with the exit status 0. Throws CleanupIncomplete when something could not be removed, after the rest was. */
+/** Resolves with the exit status 0. Throws CleanupIncomplete when something could not be removed, after what may go without it was. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
   const { removed, problems } = await removeAll(config, signal, realPlatform);
   for (const line of removed) print(`- ${line}`);

@@ -5,6 +5,7 @@
  * Frontends that nobody serves any more go before that: no Service has them, or no endpoint takes their packets. A takeover may have been
  * interrupted: the rules of the new mode are there already, the predecessor's objects are behind them, and would serve such a frontend as soon
  * as the new mode drops it. The predecessor's last sync may have been interrupted, too: its rules drop such packets, and its servers would not.
+ * Where they cannot be removed, the new mode waits a few syncs before it writes.
  */
 import { familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
@@ -45,7 +46,7 @@ class Handover implements Mode {
   readonly #predecessor: Mode;
   /** Every object of the predecessor is removed, so it is not read again. */
   #isPredecessorGone = false;
-  /** Syncs in a row that were put off; see `MAX_PUT_OFF`. */
+  /** See `MAX_PUT_OFF`. */
   #putOff = 0;
   /** The predecessor, which runs yet, may have written its objects again since they were read. */
   #mayBeBack = false;

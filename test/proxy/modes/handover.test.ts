@@ -109,8 +109,7 @@ describe('from ipvs to iptables', () => {
   });
 
   it('removes each server of a kube-proxy that runs yet, at whichever reading it wrote it: its address and sets never go without it', async () => {
-    const reads = Array.from({ length: 12 }, (_, i) => i + 1);
-    for (const at of reads) {
+    for (let at = 1; at <= 12; at++) {
       const made = ipvsRig({ families: ['IPv4'] });
       await wellSynced(made.rig.put(...OBJECTS));
       const { virtual, ours, sets } = made.kernel;

@@ -9,7 +9,7 @@ const NFTABLES = { family: 'IPv4' } as FamilyView;
 const IPVS = { family: 'IPv4', servers: {} } as unknown as FamilyView;
 const BACKEND = '10.244.1.11:8080';
 
-/** What becomes of a packet that nftables mode drops in this chain, and a virtual server would balance. */
+/** The fate of a packet that nftables mode drops in this chain, and that a virtual server would balance. */
 function droppedIn(chain: string) {
   const step: WalkStep = {
     table: 'ip slicewire',

@@ -117,7 +117,7 @@ export class Versions {
     const location = this.#nodes.at(-1)?.location;
     if (owner === undefined || location === undefined) return undefined;
     const slices = this.slicesOf(owner.port.service, at.family).at(-1) ?? NO_SLICES;
-    return servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
+    return portOf(owner, slices, location);
   }
 
   get moment(): Moment {
@@ -125,15 +125,15 @@ export class Versions {
     return { owners, slices: new Map([...this.#slicesOf].map(([key, versions]) => [key, versions.length])) };
   }
 
-  /** What `portAt` gives for each version of the owner with each of the slices that an agent may know since that moment. */
+  /** That port since the moment: one for each version of the owner with each of the slices, as an agent may know them together. */
   *portsSince({ key, at, owners }: FrontendVersions, since: Moment): Generator<ServicePort> {
     const location = this.#nodes.at(-1)?.location;
     if (location === undefined) return;
     for (const owner of from(owners, since.owners.get(key))) {
       if (owner === undefined) continue;
-      const { key: name, service } = owner.port;
+      const { service } = owner.port;
       for (const slices of from(this.slicesOf(service, at.family), since.slices.get(`${service} ${at.family}`))) {
-        const port = servicePorts(owner.service, slices, location).find((one) => one.key === name);
+        const port = portOf(owner, slices, location);
         if (port !== undefined) yield port;
       }
     }
@@ -255,6 +255,10 @@ export class Versions {
     });
     this.#local = new Map(FAMILIES.map((family) => [family, new Set(interfacesOf(family, place.interfaces))]));
   }
+}
+
+function portOf({ service, port }: Owner, slices: readonly Slice[], location: Location): ServicePort | undefined {
+  return servicePorts(service, slices, location).find(({ key }) => key === port.key);
 }
 
 /** The versions since there were so many of them: the last one of then, and those that followed. */

@@ -1,11 +1,8 @@
 /** Restarts of the real agent in nftables mode: it reads the ruleset unless it is sure that everything is as the last agent left it. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { removeAll } from '../../../src/agent/predecessors.ts';
-import { configFromFlags } from '../../../src/config/from-flags.ts';
 import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
-import { SimProcess } from '../engine/process.ts';
 import { OBJECTS, type Scene, simScene } from './scene.ts';
 
 const OTHER = { pid: 4711, name: 'nft' };
@@ -166,18 +163,9 @@ describe('a restart in nftables mode', () => {
 
   it('finds no record after a cleanup', () =>
     begun(async (scene) => {
-      const { time, record } = scene.kernel;
-      const process = new SimProcess('cleanup', scene.kernel.nextPid(), scene.calls);
-      let removed: readonly string[] = [];
-      scene.process().kill();
-      const done = process.run(async () => {
-        const config = configFromFlags({ manifests: '/manifests', hostnameOverride: 'node', proxyMode: 'nftables' });
-        ({ removed } = await removeAll(config, new AbortController().signal, scene.platform(process)));
-      });
-      await time.runUntil(time.now + 50);
-      await done;
+      const { removed } = await scene.cleanUp();
       assert.deepEqual(removed, ['IPv4 nftables table slicewire', 'IPv6 nftables table slicewire']);
-      assert.equal(record.text, undefined);
+      assert.equal(scene.kernel.record.text, undefined);
     }));
 
   it('reads, and serves, where no record can be written or read', () =>

@@ -1,5 +1,8 @@
 /** An agent with a few Services from a file in memory in the simulated world, for tests of the world itself. */
-import type { Files, Platform } from '../../../src/agent/platform.ts';
+import assert from 'node:assert/strict';
+import type { Files } from '../../../src/agent/platform.ts';
+import { type Removal, removeAll } from '../../../src/agent/predecessors.ts';
+import { configFromFlags } from '../../../src/config/from-flags.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { Random } from '../../helpers/base/random.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
@@ -41,12 +44,12 @@ export interface Scene {
   readonly ports: SimPorts;
   /** The log of the agents. */
   readonly lines: readonly string[];
-  /** The world as another process sees it. */
-  readonly platform: (process: SimProcess) => Platform;
   /** The agent now; it is started again 100 ms after its end, as by a supervisor. */
   readonly process: () => SimProcess;
   /** The agent is killed, and starts again in another mode. */
   restartIn(mode: SimMode): void;
+  /** The agent is killed, and `slicewire cleanup` runs before it starts again. */
+  cleanUp(): Promise<Removal>;
   /** The objects of the file from now on. */
   put(objects: readonly object[]): void;
   /** Until so many milliseconds have passed. */
@@ -78,6 +81,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
       throw new Error('this scene has no API server');
     },
   };
+  const platform = (of: SimProcess) => simPlatform(of, { kernel, api, files, disk, ports, names, network, loopback });
   const start = () => {
     if (isOver) return;
     starts += 1;
@@ -90,7 +94,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     own.onDeath(restart);
     startAgent({
       process: own,
-      platform: simPlatform(own, { kernel, api, files, disk, ports, names, network, loopback }),
+      platform: platform(own),
       flags: {
         manifests: FILE,
         hostnameOverride: NODE,
@@ -111,11 +115,23 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
     calls,
     ports,
     lines,
-    platform: (of) => simPlatform(of, { kernel, api, files, disk, ports, names, network, loopback }),
     process: () => process,
     restartIn(next) {
       mode = next;
       process.kill();
+    },
+    async cleanUp() {
+      process.kill();
+      const cleaner = new SimProcess('cleanup', kernel.nextPid(), calls);
+      const config = configFromFlags({ manifests: FILE, hostnameOverride: NODE, proxyMode: mode });
+      let removal: Removal | undefined;
+      const done = cleaner.run(async () => {
+        removal = await removeAll(config, new AbortController().signal, platform(cleaner));
+      });
+      await time.runUntil(time.now + 50);
+      await done;
+      assert.ok(removal);
+      return removal;
     },
     put(next) {
       objects = next;

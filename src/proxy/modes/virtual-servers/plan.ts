@@ -10,7 +10,8 @@
  * 5. virtual servers with their destinations;
  * 6. the chain for packets that the node sends from Service addresses, the removal of what is left behind addresses that come, then the
  *    addresses: now packets are for this node;
- * 7. the other rules: those of another mode, if any, are replaced when the Services are complete, and stay if a write before was impossible;
+ * 7. the other rules, after drops to which none leads yet: those of another mode, if any, are replaced when the Services are complete, and stay
+ *    if a write before was impossible;
  * 8. the end of drops: there are endpoints now;
  * 9. removals: destinations, servers, masquerading of what is of policy Local now, addresses, entries in the reverse order, rules, sets.
  *
@@ -303,7 +304,7 @@ function removalStage(
   leadsTo: (chain: ChainKey) => boolean,
 ) {
   const chain = DROPPING.get(one.set);
-  // That of a server that goes stays until it is gone.
+  // That of a server that goes follows it, or its drain.
   if (chain !== undefined && servers.desired.has(serverKeyOfEntry(one.entry))) {
     if (!leadsTo(chain)) return 'idleDrops';
     if (one.set === DROP) return 'goneDrops';
