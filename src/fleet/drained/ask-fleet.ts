@@ -49,9 +49,7 @@ export async function askUntilDrained(
   const waited = () => clock.now() - start;
   let last: Pick<DrainOutcome, 'answer' | 'failure'> = { answer: undefined, failure: 'it was not asked' };
   let pause = FIRST_PAUSE_MS;
-  for (;;) {
-    const left = question.timeout - waited();
-    if (left <= 0) return { drained: false, ...last };
+  for (let left = question.timeout; left > 0; left = question.timeout - waited()) {
     const outcome = await askOnce(question, left, { send, clock, signal });
     if (outcome.kind === 'wrong') throw new WrongQuestion(`the fleet says: ${outcome.why}`);
     if (outcome.kind === 'answer') {
@@ -64,6 +62,7 @@ export async function askUntilDrained(
     await sleep(clock, Math.min(rest, pause + randomInt(pause)), signal);
     if (outcome.kind === 'none') pause = Math.min(pause * 2, MAX_PAUSE_MS);
   }
+  return { drained: false, ...last };
 }
 
 async function askOnce(

@@ -44,6 +44,22 @@ describe('the question of slicewire drained', () => {
     assert.deepEqual([outcome.drained, outcome.failure, waits, now], [true, '', [30_000], 0]);
   });
 
+  it('has the whole time also where the machine is slow at the start', async () => {
+    const clock = new FakeClock();
+    const now = clock.now.bind(clock);
+    clock.now = () => {
+      clock.advance(1);
+      return now();
+    };
+    const waits: number[] = [];
+    const send: Send = async (_, wait) => {
+      waits.push(wait);
+      return answer(YES);
+    };
+    await askUntilDrained(QUESTION, { send, clock, signal: NEVER });
+    assert.deepEqual(waits, [30_000]);
+  });
+
   it('is one for all of the time, and a no counts when the time is over; the answer has the whole time', async () => {
     const { outcome, waits, now } = await ask([answer(NO)]);
     assert.deepEqual([outcome.drained, outcome.answer?.nodes, outcome.failure], [false, NO.nodes, '']);
