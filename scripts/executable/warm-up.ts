@@ -80,6 +80,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       listeners: () => Promise.resolve([]),
       hasIpvs: () => Promise.resolve(false),
       hasServiceDevice: () => Promise.resolve(false),
+      hasServiceAddress: () => Promise.resolve(false),
     },
     kernel: {
       openNftables: () => ({

@@ -12,7 +12,7 @@ import { agentNames, type NameService } from '../kernel/agent-name.ts';
 import { type OpenRules, openRules } from '../kernel/chain-probe.ts';
 import { type CommandRunner, lastingCommands } from '../kernel/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../kernel/conntrack.ts';
-import { hasServiceDevice } from '../kernel/devices.ts';
+import { hasServiceAddress, hasServiceDevice } from '../kernel/devices.ts';
 import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
 import { type ListeningSocket, readListeners } from '../kernel/listeners.ts';
@@ -58,6 +58,8 @@ export interface Machine {
   hasIpvs(): Promise<boolean>;
   /** True when the dummy device of IPVS mode exists. */
   hasServiceDevice(): Promise<boolean>;
+  /** True when that device has an address of one of these families. The device alone may be left for a family that nobody serves now. */
+  hasServiceAddress(families: readonly Family[]): Promise<boolean>;
 }
 
 /** The kernel. Each function opens sockets of its own. */
@@ -124,6 +126,7 @@ export const realPlatform: Platform = {
     listeners: readListeners,
     hasIpvs,
     hasServiceDevice,
+    hasServiceAddress,
   },
   kernel: {
     openNftables,

@@ -9,7 +9,7 @@ import { NftMissing, NftUnusable } from '../kernel/nftables-kernel.ts';
 import { TABLE } from '../kernel/nftables-netlink.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import { ipvsPredecessor as leftByIpvs } from '../proxy/modes/ipvs/index.ts';
-import type { Mode } from '../proxy/modes/mode.ts';
+import { CleanupIncomplete, type Mode, ServersLeft } from '../proxy/modes/mode.ts';
 import { OUT_FILTER } from '../proxy/modes/netfilter/names.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/index.ts';
@@ -189,8 +189,9 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
   let hasNoTables = false;
   return async (signal) => {
     const signs = await rules(signal);
-    if (balancesBy === 'rules' && (await machine.hasServiceDevice())) {
-      signs.push({ who: 'kube-proxy in IPVS mode', what: `the device ${SERVICE_DEVICE} came back`, stays: true });
+    if (balancesBy === 'rules' && (await machine.hasServiceAddress(input.families ?? FAMILIES))) {
+      const what = `addresses on the device ${SERVICE_DEVICE} came back`;
+      signs.push({ who: 'kube-proxy in IPVS mode', what, stays: true });
     }
     // Another try would make a kernel without nftables search the module each time.
     if (hasNoTables) return signs;
@@ -283,7 +284,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
       const { message } = error as Error;
       if (error instanceof IpvsUnusable) {
         if (await machine.hasServiceDevice()) problems.push(message);
-      } else if (part === ofIpvs) {
+      } else if (error instanceof ServersLeft || (part === ofIpvs && !(error instanceof CleanupIncomplete))) {
         problems.push(`${message}; the rules of other modes stay, because packets would reach the servers behind them`);
         break;
       } else problems.push(message);

@@ -48,6 +48,13 @@ export async function hasServiceDevice(): Promise<boolean> {
   });
 }
 
+/** Whether the device, if it exists, has addresses of these families. */
+export async function hasServiceAddress(families: readonly Family[]): Promise<boolean> {
+  if (!(await hasServiceDevice())) return false;
+  for (const family of families) if ((await localAddresses(family)).service.length > 0) return true;
+  return false;
+}
+
 /** A family's addresses on all devices. Throws DeviceUnusable, NetlinkError, ListingUnsteady. */
 export async function readAddresses(route: NetlinkSocket, family: Family): Promise<DeviceAddresses> {
   const { deviceAddresses } = await import('../../native/rtnetlink.ts');

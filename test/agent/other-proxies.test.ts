@@ -115,11 +115,11 @@ describe('another service proxy', () => {
 describe('a look for other service proxies', () => {
   interface World {
     readonly tables?: readonly string[];
-    readonly hasDevice?: boolean;
+    readonly hasServiceAddress?: boolean;
     readonly hasNftables?: boolean;
   }
 
-  function platformOf({ tables = [], hasDevice = false, hasNftables = true }: World) {
+  function platformOf({ tables = [], hasServiceAddress = false, hasNftables = true }: World) {
     const opened = { count: 0, open: 0 };
     const kernel = {
       hasTable: (family: string, table: string) => tables.includes(`${family} ${table}`),
@@ -135,7 +135,7 @@ describe('a look for other service proxies', () => {
     };
     const platform: Platform = {
       ...realPlatform,
-      machine: { ...realPlatform.machine, hasServiceDevice: () => Promise.resolve(hasDevice) },
+      machine: { ...realPlatform.machine, hasServiceAddress: () => Promise.resolve(hasServiceAddress) },
       kernel: { ...realPlatform.kernel, openNftables },
     };
     return { platform, opened };
@@ -143,9 +143,9 @@ describe('a look for other service proxies', () => {
 
   const names = (signs: readonly Sign[]) => signs.map(({ who, what, stays }) => `${who}: ${what}${stays ? '' : '!'}`);
 
-  it('finds tables and the device of other modes, and leaves no socket open', async () => {
-    const all = { tables: ['IPv6 kube-proxy', 'IPv4 slicewire'], hasDevice: true };
-    const device = 'kube-proxy in IPVS mode: the device kube-ipvs0 came back';
+  it('finds tables, and addresses on the device, of other modes, and leaves no socket open', async () => {
+    const all = { tables: ['IPv6 kube-proxy', 'IPv4 slicewire'], hasServiceAddress: true };
+    const device = 'kube-proxy in IPVS mode: addresses on the device kube-ipvs0 came back';
     const theirs = 'kube-proxy in nftables mode: the IPv6 nftables table kube-proxy came back';
     const ours = 'slicewire in nftables mode: the IPv4 nftables table slicewire came back';
     for (const [mode, expected] of [

@@ -94,6 +94,9 @@ export class CleanupIncomplete extends Error {
   readonly code = 'CLEANUP_INCOMPLETE';
 }
 
+/** Virtual servers of ours are left, or may be. Packets would reach them without the rules before them. */
+export class ServersLeft extends CleanupIncomplete {}
+
 /** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
   /** More is pending than is planned: another plan follows this one. */
@@ -204,8 +207,8 @@ export interface CleanupPart {
 }
 
 /**
- * Returns a line for each removed object. A part that fails does not stop the others; at the end CleanupIncomplete names it. `last` is removed only
- * after all parts: by it the next cleanup finds the rest.
+ * Returns a line for each removed object. A part that fails does not stop the others; at the end CleanupIncomplete names it, or ServersLeft where a
+ * part threw that. `last` is removed only after all parts: by it the next cleanup finds the rest.
  */
 export async function cleanUp(
   parts: readonly CleanupPart[],
@@ -214,16 +217,18 @@ export async function cleanUp(
 ): Promise<readonly string[]> {
   const removed: string[] = [];
   const problems: string[] = [];
+  let Incomplete = CleanupIncomplete;
   const attempt = async ({ name, remove }: CleanupPart) => {
     try {
       removed.push(...(await remove()));
     } catch (error) {
       if (signal.aborted) throw error;
+      if (error instanceof ServersLeft) Incomplete = ServersLeft;
       problems.push(`${name}: ${causeOf(error)}`);
     }
   };
   for (const part of parts) await attempt(part);
   if (last !== undefined && problems.length === 0) await attempt(last);
-  if (problems.length > 0) throw new CleanupIncomplete(`some objects could not be removed: ${problems.join('; ')}`);
+  if (problems.length > 0) throw new Incomplete(`some objects could not be removed: ${problems.join('; ')}`);
   return removed;
 }

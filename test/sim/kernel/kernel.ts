@@ -3,7 +3,7 @@
  * survives the processes, and tells of every commit: packets flow between any two.
  */
 import type { Kernel } from '../../../src/agent/platform.ts';
-import type { Family } from '../../../src/base/address.ts';
+import { type Family, familyOf } from '../../../src/base/address.ts';
 import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { RulesetJournal } from '../../../src/kernel/ruleset-journal.ts';
 import type { FamilyView } from '../../../src/proxy/modes/view.ts';
@@ -81,6 +81,7 @@ export class SimKernel {
     this.machine = new SimMachine({
       hasLegacyTables: () => this.iptables.stores.legacy.table('IPv4', 'mangle') !== undefined,
       hasServiceDevice: () => this.ipvs.state.hasDevice,
+      hasServiceAddress: (family) => this.ipvs.state.addresses.values().some((one) => familyOf(one) === family),
     });
   }
 

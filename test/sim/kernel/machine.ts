@@ -11,6 +11,7 @@ import { fileFailure, socketFailure } from './failures.ts';
 export interface MachineParts {
   readonly hasLegacyTables: () => boolean;
   readonly hasServiceDevice: () => boolean;
+  readonly hasServiceAddress: (family: Family) => boolean;
 }
 
 export class SimMachine {
@@ -70,6 +71,14 @@ export class SimMachine {
         process.call({
           what: 'look for kube-ipvs0',
           effect: this.#parts.hasServiceDevice,
+          fail: (variant) => {
+            throw socketFailure(variant);
+          },
+        }),
+      hasServiceAddress: (families) =>
+        process.call({
+          what: 'look for addresses on kube-ipvs0',
+          effect: () => families.some(this.#parts.hasServiceAddress),
           fail: (variant) => {
             throw socketFailure(variant);
           },

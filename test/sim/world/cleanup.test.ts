@@ -32,3 +32,24 @@ it('keeps the rules while the servers behind them cannot be removed, and the nex
     scene.end();
   }
 });
+
+it('removes the rules of other modes where only rules and sets of IPVS mode are left', async () => {
+  const scene = simScene({ mode: 'ipvs', variant: 'nft' });
+  const fails = (part: string) => {
+    scene.calls.faultAt = (_number, what) =>
+      what.includes(part) ? { kind: 'fails', when: 'before', variant: 0 } : undefined;
+  };
+  try {
+    await scene.run(20_000);
+    fails('remove a server');
+    scene.restartIn('nftables');
+    await scene.run(20_000);
+    fails('destroy a set');
+    const { problems } = await scene.cleanUp();
+    assert.ok(problems.length > 0);
+    assert.ok(scene.kernel.ipvs.state.sets.has('KUBE-CLUSTER-IP'));
+    assert.deepEqual(scene.kernel.nft.tables('IPv4'), []);
+  } finally {
+    scene.end();
+  }
+});

@@ -1,7 +1,8 @@
 /** A mode that does not serve a family leaves the rules of its predecessor there: they are all that serves it. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { type Scene, simScene } from './scene.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { OBJECTS, type Scene, simScene } from './scene.ts';
 
 it('a mode that takes over leaves the table of a family whose tools do not work', async () => {
   const scene = simScene({ mode: 'nftables', variant: 'nft' });
@@ -60,6 +61,53 @@ it('nftables mode calls a family unserved whose legacy tables may hold rules, wh
     await scene.run(60_000);
     assert.deepEqual(await unservedIn(scene), [], scene.lines.join('\n'));
     assert.equal(scene.kernel.views('IPv6').iptables, undefined, 'the rules are gone');
+  } finally {
+    scene.end();
+  }
+});
+
+/** IPVS mode serves these objects in both families, and iptables mode follows it in IPv4 alone. */
+async function afterIpvs(objects: readonly object[]): Promise<Scene> {
+  const scene = simScene({ mode: 'ipvs', variant: 'nft' });
+  scene.put(objects);
+  await scene.run(20_000);
+  scene.kernel.iptables.missing.add('ip6tables');
+  scene.restartIn('iptables');
+  await scene.run(200_000);
+  return scene;
+}
+
+const OF_IPV6 = [
+  service({ name: 'six', spec: { clusterIP: 'fd00:10:96::10', ipFamilies: ['IPv6'], ports: [{ port: 80 }] } }),
+  slice({ name: 'six-1', service: 'six', addressType: 'IPv6', endpoints: ['fd00:10:244::7'] }),
+];
+
+it('the device of IPVS mode goes although a family that is not served has its sets, if they are empty', async () => {
+  const scene = await afterIpvs(OBJECTS);
+  const { sets, hasDevice } = scene.kernel.ipvs.state;
+  try {
+    assert.ok(sets.has('KUBE-6-CLUSTER-IP'), 'the family is not served');
+    assert.equal(hasDevice, false);
+  } finally {
+    scene.end();
+  }
+});
+
+it('the device of IPVS mode stays for a family that is not served, is no sign of kube-proxy, and the cleanup says why it stays', async () => {
+  const scene = await afterIpvs([...OBJECTS, ...OF_IPV6]);
+  const { kernel, lines } = scene;
+  try {
+    assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
+    assert.deepEqual(
+      lines.filter((line) => line.includes('came back')),
+      [],
+    );
+    const { problems } = await scene.cleanUp();
+    assert.match(problems.join('\n'), /device kube-ipvs0: it stays, because IPv6 has addresses or sets of IPVS mode/);
+    assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
+    kernel.iptables.missing.delete('ip6tables');
+    assert.deepEqual((await scene.cleanUp()).problems, []);
+    assert.equal(kernel.ipvs.state.hasDevice, false);
   } finally {
     scene.end();
   }

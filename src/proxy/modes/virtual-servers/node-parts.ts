@@ -1,6 +1,6 @@
 /** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
 
-import { FAMILIES } from '../../../base/address.ts';
+import { FAMILIES, type Family } from '../../../base/address.ts';
 import { causeOf } from '../../../base/cause.ts';
 import { sameData } from '../../../base/equal.ts';
 import { SERVICE_DEVICE } from '../../../kernel/devices.ts';
@@ -235,7 +235,7 @@ class ServiceDevice {
   /** To be called when the families that this agent serves have nothing of IPVS mode. */
   async remove(signal: AbortSignal): Promise<readonly ApplyReport[]> {
     try {
-      this.#isShared = await this.#isUsed();
+      this.#isShared = (await this.#users()).length > 0;
     } catch (error) {
       this.#exists = undefined;
       return [failedReport(DEVICE, `it cannot be read who uses ${SERVICE_DEVICE}: ${causeOf(error)}`)];
@@ -244,15 +244,21 @@ class ServiceDevice {
   }
 
   /**
-   * Whether a family has addresses on it, or sets: servers without addresses may be left where an agent was killed. The device is what
-   * shows that something is left.
+   * The families that have addresses on it, or sets with entries: servers without addresses may be left where an agent was killed. The device is
+   * what shows that something is left.
    */
-  async #isUsed(): Promise<boolean> {
+  async #users(): Promise<Family[]> {
     const names = new Set(await this.#kernel.setNames());
+    const users: Family[] = [];
     for (const family of FAMILIES) {
-      if (SET_IDS.some((id) => names.has(setName(family, id)))) return true;
-      if ((await this.#kernel.addresses(family)).ours.length > 0) return true;
+      const sets = SET_IDS.map((id) => setName(family, id)).filter((name) => names.has(name));
+      if ((await this.#kernel.addresses(family)).ours.length > 0 || (await this.#hasEntries(sets))) users.push(family);
     }
+    return users;
+  }
+
+  async #hasEntries(sets: readonly string[]): Promise<boolean> {
+    for (const set of sets) if (((await this.#kernel.readSet(set))?.entries.length ?? 0) > 0) return true;
     return false;
   }
 
@@ -262,6 +268,9 @@ class ServiceDevice {
       name,
       remove: async () => {
         if (!(await this.#kernel.hasDevice())) return [];
+        const users = await this.#users();
+        if (users.length > 0)
+          throw new Error(`it stays, because ${users.join(' and ')} has addresses or sets of IPVS mode`);
         const [error] = await this.#kernel.write([{ kind: 'remove-device' }], signal);
         if (error !== undefined) throw error;
         return [name];

@@ -74,9 +74,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const entries = entryWrites(state, staying);
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
-  const chains = state.tables.trackers.chains.applied;
-  const leadsTo = (chain: ChainKey) => isInstalled || chains === undefined || (chains.get(chain)?.length ?? 0) > 0;
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, leadsTo));
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, isInstalled));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -106,7 +104,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules: !leadsTo(chainKey('filter', IPVS_FILTER)),
+    replacesRules: !isInstalled && !hasRule(state, chainKey('filter', IPVS_FILTER), () => true),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
@@ -272,7 +270,13 @@ function ownerNow({ entries, servers }: ServersState, one: OwnedEntry): string |
   return OF_SERVERS.has(one.set) ? servers.desired.get(serverKeyOfEntry(one.entry))?.owner : undefined;
 }
 
-/** The chains whose rules drop the packets that these sets name. */
+/** Whether the kernel has, or may have, such a rule in this chain. */
+function hasRule({ tables }: ServersState, chain: ChainKey, isSuch: (text: string) => boolean): boolean {
+  const chains = tables.trackers.chains.applied;
+  return chains === undefined || (chains.get(chain) ?? []).some(({ text }) => isSuch(text));
+}
+
+/** The chains whose rules drop the packets that these sets name. kube-proxy has the first one, too, without such a rule. */
 const DROPPING: ReadonlyMap<SetId, ChainKey> = new Map([
   [DROP, chainKey('filter', IPVS_FILTER)],
   [OUT_DROP, chainKey('mangle', OUT_FILTER)],
@@ -298,15 +302,14 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
  * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
  * leads go before the rules do: another mode may have served the frontend since an agent left them.
  */
-function removalStage(
-  { entries, servers }: ServersState,
-  { entry: one }: PlannedEntry,
-  leadsTo: (chain: ChainKey) => boolean,
-) {
+function removalStage(state: ServersState, { entry: one }: PlannedEntry, isInstalled: boolean) {
+  const { entries, servers, settings } = state;
   const chain = DROPPING.get(one.set);
   // That of a server that goes follows it, or its drain.
   if (chain !== undefined && servers.desired.has(serverKeyOfEntry(one.entry))) {
-    if (!leadsTo(chain)) return 'idleDrops';
+    const name = setName(settings.family, one.set);
+    const isLedTo = isInstalled || hasRule(state, chain, (text) => text.includes(`--match-set ${name} `));
+    if (!isLedTo) return 'idleDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);

@@ -1,5 +1,6 @@
 /** The virtual servers and rules of one family in IPVS mode. The base class desires nothing. */
 import { type Address, familyOf } from '../../../base/address.ts';
+import { causeOf } from '../../../base/cause.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
@@ -11,6 +12,7 @@ import {
   type Heard,
   type IsServed,
   NOTHING_SET_ASIDE,
+  ServersLeft,
   type SetAside,
 } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
@@ -137,7 +139,9 @@ export class ServersFamily extends RulesFamily {
     return {
       name: this.family,
       remove: async () => {
-        const { seen } = await observeServers(this.#kernel, this.state);
+        const { seen } = await observeServers(this.#kernel, this.state).catch((error) => {
+          throw new ServersLeft(causeOf(error));
+        });
         return await cleanupServers({ tools, kernel: this.#kernel, seen, signal });
       },
     };
@@ -252,7 +256,7 @@ async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Pr
     }
   };
   await remove([...seen.servers.values()].map(serverRemoval));
-  if (problems.length > 0) throw new Error(problems.join('; '));
+  if (problems.length > 0) throw new ServersLeft(problems.join('; '));
   await remove(
     [...seen.addresses.keys()].map((address) => ({
       write: { kind: 'remove-address', address },

@@ -59,30 +59,38 @@ function flush({ kernels }: FakeIptables): void {
 const detours = ({ kernel }: IpvsRig) => [...(kernel.sets.get('KUBE-IPVS-DETOUR')?.entries ?? [])];
 
 describe('policy Local in IPVS mode', () => {
-  it('drops nothing of pods, nor of a Service that has an endpoint here again, while rules that were flushed are written', async () => {
-    const made = world();
-    await become(made, web(), pods(ELSEWHERE));
-    const { kernel, iptables, rig } = made;
-    assert.equal(kernel.sets.get('KUBE-IPVS-DROP')?.entries.size, 1);
-    flush(iptables);
-    const moments: { drops: boolean; detours: boolean; entries: number | undefined }[] = [];
-    const onCommit = () => {
-      const rules = (table: string, chain: string) => (iptables.kernels.IPv4.get(table)?.get(chain) ?? []).length > 0;
-      moments.push({
-        drops: rules('filter', 'KUBE-IPVS-FILTER'),
-        detours: rules('nat', 'KUBE-IPVS-LOCAL'),
-        entries: kernel.sets.get('KUBE-IPVS-DROP')?.entries.size,
-      });
-    };
-    iptables.options = { ...iptables.options, onCommit };
-    rig.loop.distrust();
-    await become(made, pods(HERE, ELSEWHERE));
-    assert.ok(moments.some(({ drops }) => drops));
-    assert.deepEqual(
-      moments.filter(({ drops, detours, entries }) => drops && (!detours || entries !== 0)),
-      [],
-    );
-  });
+  for (const [how, theirs] of [
+    ['were flushed', []],
+    [
+      "kube-proxy's replaced",
+      [['filter', 'KUBE-IPVS-FILTER', '-m set --match-set KUBE-LOAD-BALANCER dst,dst -j RETURN']],
+    ],
+  ] as const)
+    it(`drops nothing of pods, nor of a Service that has an endpoint here again, while rules that ${how} are written`, async () => {
+      const made = world();
+      await become(made, web(), pods(ELSEWHERE));
+      const { kernel, iptables, rig } = made;
+      assert.equal(kernel.sets.get('KUBE-IPVS-DROP')?.entries.size, 1);
+      flush(iptables);
+      for (const [table, chain, rule] of theirs) iptables.kernels.IPv4.get(table)?.set(chain, [rule]);
+      const moments: { drops: boolean; detours: boolean; entries: number | undefined }[] = [];
+      const onCommit = () => {
+        const rules = (table: string, chain: string) => iptables.kernels.IPv4.get(table)?.get(chain) ?? [];
+        moments.push({
+          drops: rules('filter', 'KUBE-IPVS-FILTER').some((rule) => rule.includes('KUBE-IPVS-DROP')),
+          detours: rules('nat', 'KUBE-IPVS-LOCAL').length > 0,
+          entries: kernel.sets.get('KUBE-IPVS-DROP')?.entries.size,
+        });
+      };
+      iptables.options = { ...iptables.options, onCommit };
+      rig.loop.distrust();
+      await become(made, pods(HERE, ELSEWHERE));
+      assert.ok(moments.some(({ drops }) => drops));
+      assert.deepEqual(
+        moments.filter(({ drops, detours, entries }) => drops && (!detours || entries !== 0)),
+        [],
+      );
+    });
 
   it('drops nothing that the node sends by an old drop while rules are written that were gone', async () => {
     const made = world();
