@@ -237,6 +237,7 @@ export const TIERS: readonly Tier[] = [
         concurrency: 1,
         needsRoot: true,
         tools: ['nft', 'conntrack', 'ip', 'sysctl'],
+        leftOutOfCI: 'Histories have a fleet whose Pods end, and the tier quick has the tests of its parts.',
       },
       {
         // The live page in Chromium.
