@@ -79,6 +79,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       addresses: (family) => Promise.resolve(addresses[family] ?? []),
       listeners: () => Promise.resolve([]),
       hasIpvs: () => Promise.resolve(false),
+      setNames: () => Promise.resolve([]),
       hasServiceDevice: () => Promise.resolve(false),
       hasServiceAddress: () => Promise.resolve(false),
     },

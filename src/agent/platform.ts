@@ -19,7 +19,14 @@ import { type ListeningSocket, readListeners } from '../kernel/listeners.ts';
 import { releaseMemory, setOomScore } from '../kernel/memory.ts';
 import type { NftKernel, NftTables, NftWrite, TableLabels } from '../kernel/nftables-kernel.ts';
 import { openNftables } from '../kernel/nftables-netlink.ts';
-import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../kernel/node-facts.ts';
+import {
+  hasIpvs,
+  hasLegacyTables,
+  interfaceAddresses,
+  localFamilies,
+  mayChangeNetwork,
+  setNames,
+} from '../kernel/node-facts.ts';
 import { type RecordFile, rulesetRecordFile } from '../kernel/record-file.ts';
 import { RulesetJournal } from '../kernel/ruleset-journal.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
@@ -56,6 +63,8 @@ export interface Machine {
   listeners(): Promise<readonly ListeningSocket[]>;
   /** True when the module of IPVS is loaded. */
   hasIpvs(): Promise<boolean>;
+  /** The names of ipset's sets; none where its module is not loaded. */
+  setNames(): Promise<readonly string[]>;
   /** True when the dummy device of IPVS mode exists. */
   hasServiceDevice(): Promise<boolean>;
   /** True when that device has an address of one of these families. The device alone may be left for a family that nobody serves now. */
@@ -125,6 +134,7 @@ export const realPlatform: Platform = {
     addresses: interfaceAddresses,
     listeners: readListeners,
     hasIpvs,
+    setNames,
     hasServiceDevice,
     hasServiceAddress,
   },

@@ -14,6 +14,7 @@ import { OUT_FILTER } from '../proxy/modes/netfilter/names.ts';
 import { rulesPredecessor as leftByIptables } from '../proxy/modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../proxy/modes/nftables/index.ts';
 import type { OnSetKept } from '../proxy/modes/virtual-servers/apply.ts';
+import { isProxySet } from '../proxy/modes/virtual-servers/sets.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
 import { closeOnError, type Machine, type OpenNftables, type Platform } from './platform.ts';
@@ -57,7 +58,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
       predecessors.push(rulesPredecessor(input));
     if (
       balancesBy === 'rules' &&
-      (former?.balancesBy === 'virtual servers' || (await input.platform.machine.hasServiceDevice()))
+      (former?.balancesBy === 'virtual servers' || (await hasIpvsLeftovers(input.platform.machine)))
     )
       predecessors.push(await ipvsPredecessor(input));
     const { platform, families } = input;
@@ -244,9 +245,18 @@ function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sig
   };
 }
 
-/** True when this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
+/** True when this network namespace may have state of IPVS mode. Loads no kernel module. */
 async function hasIpvsTraces(machine: Machine): Promise<boolean> {
   return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
+}
+
+/**
+ * True when a proxy in IPVS mode left something. Its device is made first and removed last, and shows the rest. Another program may have removed
+ * it, also while the proxy wrote; then its sets show the servers. Loads no kernel module.
+ */
+async function hasIpvsLeftovers(machine: Machine): Promise<boolean> {
+  if (await machine.hasServiceDevice()) return true;
+  return (await machine.hasIpvs()) && (await machine.setNames()).some(isProxySet);
 }
 
 export interface Removal {
@@ -283,7 +293,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
       if (signal.aborted) throw error;
       const { message } = error as Error;
       if (error instanceof IpvsUnusable) {
-        if (await machine.hasServiceDevice()) problems.push(message);
+        if (await hasIpvsLeftovers(machine)) problems.push(message);
       } else if (error instanceof ServersLeft || (part === ofIpvs && !(error instanceof CleanupIncomplete))) {
         problems.push(`${message}; the rules of other modes stay, because packets would reach the servers behind them`);
         break;

@@ -3,6 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { localAddresses } from './devices.ts';
+import { wholeListing } from './whole-listing.ts';
 
 const CAP_NET_ADMIN = 12n;
 
@@ -65,6 +66,22 @@ export async function hasLegacyTables(files: ProcFiles = realFiles): Promise<boo
 /** Whether the module of IPVS is loaded. Loads no module. Throws FactUnknown. */
 export async function hasIpvs(files: ProcFiles = realFiles): Promise<boolean> {
   return (await fact('/proc/net/ip_vs', files.stat)) !== undefined;
+}
+
+/** The names of the kernel's sets. Loads no module. Throws FactUnknown, NetlinkError, ListingUnsteady. */
+export async function setNames(files: ProcFiles = realFiles): Promise<readonly string[]> {
+  if ((await fact('/sys/module/ip_set', files.stat)) === undefined) return [];
+  const [ipset, { NETLINK_NETFILTER }, { NetlinkSocket, openTransport }] = await Promise.all([
+    import('../../native/ipset.ts'),
+    import('../../native/nfnetlink.ts'),
+    import('../../native/netlink-socket.ts'),
+  ]);
+  const socket = new NetlinkSocket(openTransport(NETLINK_NETFILTER));
+  try {
+    return await wholeListing(() => ipset.setNames(socket));
+  } finally {
+    socket.close();
+  }
 }
 
 /** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws FactUnknown. */

@@ -8,6 +8,7 @@ import {
   hasLegacyTables,
   interfaceAddresses,
   type ProcFiles,
+  setNames,
 } from '../../src/kernel/node-facts.ts';
 import { isReadOnly } from '../../src/kernel/sysctls.ts';
 
@@ -48,6 +49,11 @@ describe('facts of files', () => {
   it('a process that is not root may not read the names of legacy tables, and has none', async () => {
     assert.equal(await hasLegacyTables(filesOf('EACCES', false)), false);
     await assert.rejects(hasLegacyTables(filesOf('EMFILE', false)), FactUnknown);
+  });
+
+  it('a kernel whose module of sets is not loaded has none, and is not asked', async () => {
+    assert.deepEqual(await setNames(filesOf('ENOENT')), []);
+    await assert.rejects(setNames(filesOf('EMFILE')), FactUnknown);
   });
 
   it('a setting that cannot be looked at is not taken for a writable one', async () => {

@@ -37,6 +37,7 @@ describe('between IPVS mode and nftables mode', () => {
     return agent;
   }
   const weights = async () => [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/ -w (\d+)/g)].map(([, w]) => w);
+  const onlyDrain = async () => assert.deepEqual(new Set(await weights()).difference(new Set(['0'])), new Set());
   const tables = () => lab.exec('node', 'nft', 'list', 'tables');
 
   it('there and back under continuous traffic no request fails, and what connections hold alone is left', async () => {
@@ -45,11 +46,7 @@ describe('between IPVS mode and nftables mode', () => {
     try {
       await works('nftables');
       assert.match(await tables(), /table ip slicewire\n/);
-      assert.deepEqual(
-        [...new Set(await weights())].filter((weight) => weight !== '0'),
-        [],
-        'servers only drain',
-      );
+      await onlyDrain();
       assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SERVICES|SVC|LOAD-BALANCER)/);
       await works('ipvs');
       assert.doesNotMatch(await tables(), /slicewire/);
@@ -67,5 +64,12 @@ describe('between IPVS mode and nftables mode', () => {
     const told = log.filter(({ msg }) => msg.startsWith('auto chose')).map(({ msg }) => msg);
     assert.deepEqual(told, ['auto chose ipvs mode, because the device kube-ipvs0 of IPVS mode stands on this node']);
     assert.ok((await weights()).includes('1'));
+  });
+
+  it('nftables mode finds the servers of IPVS mode although another program removed the device', async () => {
+    await lab.exec('node', 'ip', 'link', 'delete', 'kube-ipvs0');
+    assert.ok((await weights()).includes('1'));
+    await works('nftables');
+    await onlyDrain();
   });
 });

@@ -80,6 +80,7 @@ export class SimKernel {
     this.conntrack = new SimConntrack(time);
     this.machine = new SimMachine({
       hasLegacyTables: () => this.iptables.stores.legacy.table('IPv4', 'mangle') !== undefined,
+      setNames: () => [...this.ipvs.state.sets.keys()],
       hasServiceDevice: () => this.ipvs.state.hasDevice,
       hasServiceAddress: (family) => this.ipvs.state.addresses.values().some((one) => familyOf(one) === family),
     });

@@ -10,6 +10,7 @@ import { fileFailure, socketFailure } from './failures.ts';
 /** Things of the kernel that the machine's facts are about. */
 export interface MachineParts {
   readonly hasLegacyTables: () => boolean;
+  readonly setNames: () => readonly string[];
   readonly hasServiceDevice: () => boolean;
   readonly hasServiceAddress: (family: Family) => boolean;
 }
@@ -67,6 +68,14 @@ export class SimMachine {
         }),
       listeners: () => file('/proc/net/tcp', () => this.listeners),
       hasIpvs: () => fact('/proc/net/ip_vs', () => this.hasIpvs),
+      setNames: () =>
+        process.call({
+          what: 'list the names of sets',
+          effect: this.#parts.setNames,
+          fail: (variant) => {
+            throw socketFailure(variant);
+          },
+        }),
       hasServiceDevice: () =>
         process.call({
           what: 'look for kube-ipvs0',

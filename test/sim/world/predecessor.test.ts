@@ -57,3 +57,18 @@ it('nftables mode removes rules that kube-proxy in IPVS mode writes again while 
     scene.end();
   }
 });
+
+it('iptables mode finds what IPVS mode left although another program removed the device', async () => {
+  const scene = simScene({ mode: 'ipvs', variant: 'nft' });
+  const { ipvs } = scene.kernel;
+  try {
+    await scene.run(20_000);
+    ipvs.write({ kind: 'remove-device' });
+    scene.restartIn('iptables');
+    await scene.run(60_000);
+    assert.deepEqual([ipvs.state.servers.size, ipvs.state.sets.size], [0, 0], scene.lines.join('\n'));
+    assert.equal((await scene.ask('/healthz'))?.status, 200, scene.lines.join('\n'));
+  } finally {
+    scene.end();
+  }
+});
