@@ -103,7 +103,7 @@ it('the device of IPVS mode stays for a family that is not served, is no sign of
       [],
     );
     const { problems } = await scene.cleanUp();
-    assert.match(problems.join('\n'), /device kube-ipvs0: it stays, because IPv6 has addresses or sets of IPVS mode/);
+    assert.match(problems.join('\n'), /device kube-ipvs0: it stays, because IPv6 has addresses on it/);
     assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
     kernel.iptables.missing.delete('ip6tables');
     assert.deepEqual((await scene.cleanUp()).problems, []);

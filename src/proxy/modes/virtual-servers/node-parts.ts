@@ -13,7 +13,6 @@ import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { CleanupPart } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
-import { SET_IDS, setName } from './sets.ts';
 import { serverKey } from './tracked-objects.ts';
 
 /** Timeouts of IPVS in seconds; 0 keeps the kernel's. */
@@ -243,23 +242,11 @@ class ServiceDevice {
     return this.#isShared ? [] : [await this.write('remove-device', signal)];
   }
 
-  /**
-   * The families that have addresses on it, or sets with entries: servers without addresses may be left where an agent was killed. The device is
-   * what shows that something is left.
-   */
+  /** The families that have addresses on it. */
   async #users(): Promise<Family[]> {
-    const names = new Set(await this.#kernel.setNames());
     const users: Family[] = [];
-    for (const family of FAMILIES) {
-      const sets = SET_IDS.map((id) => setName(family, id)).filter((name) => names.has(name));
-      if ((await this.#kernel.addresses(family)).ours.length > 0 || (await this.#hasEntries(sets))) users.push(family);
-    }
+    for (const family of FAMILIES) if ((await this.#kernel.addresses(family)).ours.length > 0) users.push(family);
     return users;
-  }
-
-  async #hasEntries(sets: readonly string[]): Promise<boolean> {
-    for (const set of sets) if (((await this.#kernel.readSet(set))?.entries.length ?? 0) > 0) return true;
-    return false;
   }
 
   removal(signal: AbortSignal): CleanupPart {
@@ -269,8 +256,7 @@ class ServiceDevice {
       remove: async () => {
         if (!(await this.#kernel.hasDevice())) return [];
         const users = await this.#users();
-        if (users.length > 0)
-          throw new Error(`it stays, because ${users.join(' and ')} has addresses or sets of IPVS mode`);
+        if (users.length > 0) throw new Error(`it stays, because ${users.join(' and ')} has addresses on it`);
         const [error] = await this.#kernel.write([{ kind: 'remove-device' }], signal);
         if (error !== undefined) throw error;
         return [name];
