@@ -318,10 +318,18 @@ export const TIERS: readonly Tier[] = [
         // They compute: one file a processor.
         name: 'histories',
         files: ['test/sim/tier/{histories,real}.test.ts', 'test/sim/tier/*.test.ts'],
-        except: ['test/sim/tier/every-call.test.ts'],
+        except: ['test/sim/tier/{every-call,mutants}.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ip', 'ipset'],
+      },
+      {
+        name: 'mutants',
+        files: ['test/sim/tier/mutants.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: [],
+        leftOutOfCI: 'The tests that find the mutants run in the tiers quick and long.',
       },
       {
         name: 'every-call',

@@ -142,7 +142,7 @@ const PREFIXES = `### Between two writes
 
 \`npm run sim -- --prefixes\` goes from one random state of one or two Services to another, in each mode and from mode to mode, and walks packets of
 pods, of the node, of an endpoint and from outside through the kernel after each write that it sees as one.
-A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. Three minutes of it are part of \`npm run test:sim\`.
+A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. A minute of it is part of \`npm run test:sim\`.
 \`npm run sim -- --all-pairs MODE\` goes both ways between all 391 states of one Service that differ in type, external address, policies, source ranges
 and endpoints; it takes some hours.
 nftables mode has no exception, iptables mode one, and IPVS mode those of [ipvs.md](ipvs.md).
