@@ -22,7 +22,12 @@ echo 'ℹ tests 2'
 echo 'ℹ fail 1'
 [ "$*" != "$FAILING" ] || exit "$STATUS"
 `;
-const TIERS = ['test', 'run test:long', ...['kernel', 'sim', 'image', 'vm'].map((tier) => `run test:${tier} -- --ci`)];
+const TIERS = [
+  'test',
+  'run test:kernel -- --ci',
+  'run test:long',
+  ...['sim', 'image', 'vm'].map((tier) => `run test:${tier} -- --ci`),
+];
 
 describe('.ci/run', () => {
   let folder: string;
