@@ -33,7 +33,6 @@ export async function runTiers(input: RunInput): Promise<number> {
   const problems: string[] = [];
   const notes: string[] = [];
   const begun = now();
-  await using _compiled = await keepCompiled();
   for (const tier of tiers) {
     // All tools at once, so that apt reads its lists once. Users other than root run the parts whose tools are there.
     const inThisRun = tier.parts.filter(({ leftOutOfCI }) => !isCI || leftOutOfCI === undefined);
@@ -115,26 +114,6 @@ async function prepare(root: string, tools: readonly string[]): Promise<string |
   const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
   const { exitCode, stderr } = await realCommands.run(command, new AbortController().signal);
   return exitCode === 0 ? undefined : stderr.trim();
-}
-
-/**
- * Node.js keeps what it compiles for the processes of this run: most of them load the same modules, also slicewire when tests start it from its
- * sources. Such a start needs a third less of the processor (https://nodejs.org/api/module.html#module-compile-cache).
- */
-async function keepCompiled(): Promise<AsyncDisposable> {
-  const keep = 'NODE_COMPILE_CACHE';
-  // A developer's own folder, or that of the run of which this one is a test.
-  if (process.env[keep] !== undefined) return { [Symbol.asyncDispose]: () => Promise.resolve() };
-  const folder = await mkdtemp(join(tmpdir(), 'slicewire-compiled-'));
-  // Also for users without rights, whom some tests act as.
-  await chmod(folder, 0o1777);
-  process.env[keep] = folder;
-  return {
-    [Symbol.asyncDispose]: async () => {
-      delete process.env[keep];
-      await rm(folder, { recursive: true });
-    },
-  };
 }
 
 interface Built {

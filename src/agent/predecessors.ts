@@ -186,14 +186,14 @@ async function chainOf(chains: readonly ChainQuery[], { members, signal }: Rules
 export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
   const { machine } = input.platform;
   const { rulesBy, balancesBy } = MODES[mode];
+  // Without iptables the predecessor of IPVS mode leaves a family as it is.
+  const ofTools = input.members.map(({ tools }) => tools.family);
   const rules = rulesBy === 'nftables' ? rulesLook(input) : () => Promise.resolve<Sign[]>([]);
   let hasNoTables = false;
   return async (signal) => {
     const signs = await rules(signal);
-    if (balancesBy === 'rules' && (await machine.hasServiceAddress(input.families ?? FAMILIES))) {
-      const what = `addresses on the device ${SERVICE_DEVICE} came back`;
-      signs.push({ who: 'kube-proxy in IPVS mode', what, stays: true });
-    }
+    const what = balancesBy === 'rules' ? await ipvsThere(machine, ofTools) : undefined;
+    if (what !== undefined) signs.push({ who: 'kube-proxy in IPVS mode', what: `${what} came back`, stays: true });
     // Another try would make a kernel without nftables search the module each time.
     if (hasNoTables) return signs;
     const names = tablesBeside(mode);
@@ -213,14 +213,20 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
   };
 }
 
+/** Addresses or sets of IPVS mode in these families. The device may be left for another family. */
+async function ipvsThere(machine: Machine, families: readonly Family[]): Promise<string | undefined> {
+  if (await machine.hasServiceAddress(families)) return `addresses on the device ${SERVICE_DEVICE}`;
+  return (await hasProxySets(machine, families)) ? 'sets of IPVS mode' : undefined;
+}
+
 interface LookInput {
   /** See `PredecessorInput.families`. */
   readonly families?: readonly Family[];
-  readonly members: readonly { readonly probe: RulesProbe }[];
+  readonly members: readonly { readonly probe: RulesProbe; readonly tools: Pick<IptablesTools, 'family'> }[];
   readonly platform: Platform;
 }
 
-function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
+function rulesLook({ members }: Pick<LookInput, 'members'>): (signal: AbortSignal) => Promise<Sign[]> {
   /** The state of each probe's tables when there was no sign. */
   const clean = new Map<RulesProbe, string>();
   return async (signal) => {
@@ -245,18 +251,19 @@ function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sig
   };
 }
 
-/** True when this network namespace may have state of IPVS mode. Loads no kernel module. */
-async function hasIpvsTraces(machine: Machine): Promise<boolean> {
+/** True when this network namespace may have servers. Loads no kernel module. */
+async function mayHaveServers(machine: Machine): Promise<boolean> {
   return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
 }
 
-/**
- * True when a proxy in IPVS mode left something. Its device is made first and removed last, and shows the rest. Another program may have removed
- * it, also while the proxy wrote; then its sets show the servers. Loads no kernel module.
- */
+/** True when a proxy in IPVS mode left something: its device shows that, or where another program removed the device, sets do. Loads no kernel module. */
 async function hasIpvsLeftovers(machine: Machine): Promise<boolean> {
-  if (await machine.hasServiceDevice()) return true;
-  return (await machine.hasIpvs()) && (await machine.setNames()).some(isProxySet);
+  return (await machine.hasServiceDevice()) || (await hasProxySets(machine, FAMILIES));
+}
+
+/** Only with the module of IPVS do sets matter: by them servers are found. */
+async function hasProxySets(machine: Machine, families: readonly Family[]): Promise<boolean> {
+  return (await machine.hasIpvs()) && (await machine.setNames()).some((name) => isProxySet(name, families));
 }
 
 export interface Removal {
@@ -266,6 +273,17 @@ export interface Removal {
   readonly problems: readonly string[];
 }
 
+/** What is left, or may be, after this error of the removal of IPVS mode. */
+async function leftAfter(error: unknown, machine: Machine): Promise<'servers' | 'others' | 'nothing'> {
+  if (error instanceof CleanupIncomplete) return error instanceof ServersLeft ? 'servers' : 'others';
+  try {
+    if (await hasIpvsLeftovers(machine)) return (await machine.hasIpvs()) ? 'servers' : 'others';
+    return error instanceof IpvsUnusable ? 'nothing' : 'others';
+  } catch {
+    return 'servers';
+  }
+}
+
 /** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. Throws CannotRun, and the signal's reason. */
 export async function removeAll(config: Config, signal: AbortSignal, platform: Platform): Promise<Removal> {
   const { machine, kernel } = platform;
@@ -273,7 +291,7 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, platform };
   const clean = async (leaving: Predecessor | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
-  const ofIpvs = async () => ((await hasIpvsTraces(machine)) ? await clean(await ipvsPredecessor(input)) : []);
+  const ofIpvs = async () => ((await mayHaveServers(machine)) ? await clean(await ipvsPredecessor(input)) : []);
   const ofRules = async () => await clean(rulesPredecessor(input));
   const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), { platform }));
   const removed: string[] = [];
@@ -292,12 +310,11 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
     } catch (error) {
       if (signal.aborted) throw error;
       const { message } = error as Error;
-      if (error instanceof IpvsUnusable) {
-        if (await hasIpvsLeftovers(machine)) problems.push(message);
-      } else if (error instanceof ServersLeft || (part === ofIpvs && !(error instanceof CleanupIncomplete))) {
-        problems.push(`${message}; the rules of other modes stay, because packets would reach the servers behind them`);
-        break;
-      } else problems.push(message);
+      const left = part === ofIpvs ? await leftAfter(error, machine) : 'others';
+      if (left === 'nothing') continue;
+      const why = 'the rules of other modes stay, because packets would reach the servers behind them';
+      problems.push(left === 'servers' ? `${message}; ${why}` : message);
+      if (left === 'servers') break;
     }
   }
   return { removed, problems };

@@ -115,11 +115,13 @@ describe('another service proxy', () => {
 describe('a look for other service proxies', () => {
   interface World {
     readonly tables?: readonly string[];
+    /** In IPv4. */
     readonly hasServiceAddress?: boolean;
+    readonly sets?: readonly string[];
     readonly hasNftables?: boolean;
   }
 
-  function platformOf({ tables = [], hasServiceAddress = false, hasNftables = true }: World) {
+  function platformOf({ tables = [], hasServiceAddress = false, sets = [], hasNftables = true }: World) {
     const opened = { count: 0, open: 0 };
     const kernel = {
       hasTable: (family: string, table: string) => tables.includes(`${family} ${table}`),
@@ -135,12 +137,19 @@ describe('a look for other service proxies', () => {
     };
     const platform: Platform = {
       ...realPlatform,
-      machine: { ...realPlatform.machine, hasServiceAddress: () => Promise.resolve(hasServiceAddress) },
+      machine: {
+        ...realPlatform.machine,
+        hasServiceAddress: (families) => Promise.resolve(hasServiceAddress && families.includes('IPv4')),
+        hasIpvs: () => Promise.resolve(sets.length > 0),
+        setNames: () => Promise.resolve(sets),
+      },
       kernel: { ...realPlatform.kernel, openNftables },
     };
     return { platform, opened };
   }
 
+  /** Tables whose state is unknown are not asked for chains. */
+  const SILENT = { state: () => Promise.resolve(undefined) } as unknown as RulesProbe;
   const names = (signs: readonly Sign[]) => signs.map(({ who, what, stays }) => `${who}: ${what}${stays ? '' : '!'}`);
 
   it('finds tables, and addresses on the device, of other modes, and leaves no socket open', async () => {
@@ -154,10 +163,23 @@ describe('a look for other service proxies', () => {
       ['ipvs', [ours, theirs]],
     ] as const) {
       const { platform, opened } = platformOf(all);
-      const found = await lookForOthers(mode, { members: [], platform })(NEVER);
+      const found = await lookForOthers(mode, { members: [{ probe: SILENT, tools: { family: 'IPv4' } }], platform })(
+        NEVER,
+      );
       assert.deepEqual(names(found), expected, mode);
       assert.equal(opened.open, 0);
     }
+  });
+
+  it('finds sets of IPVS mode without addresses, and nothing in a family whose iptables does not work', async () => {
+    const look = async (world: World, family: Family) => {
+      const members = [{ probe: SILENT, tools: { family } }];
+      return names(await lookForOthers('iptables', { members, platform: platformOf(world).platform })(NEVER));
+    };
+    const sign = ['kube-proxy in IPVS mode: sets of IPVS mode came back'];
+    assert.deepEqual(await look({ sets: ['KUBE-6-CLUSTER-IP', 'SOMEBODYS'] }, 'IPv6'), sign);
+    assert.deepEqual(await look({ sets: ['KUBE-6-CLUSTER-IP', 'SOMEBODYS'] }, 'IPv4'), []);
+    assert.deepEqual(await look({ hasServiceAddress: true }, 'IPv6'), []);
   });
 
   it('asks a kernel without nftables once', async () => {
@@ -178,7 +200,10 @@ describe('a look for other service proxies', () => {
         return Promise.resolve(isThere && chain === 'KUBE-SERVICES');
       },
     } as unknown as RulesProbe;
-    const look = lookForOthers('nftables', { members: [{ probe }], platform: platformOf({}).platform });
+    const look = lookForOthers('nftables', {
+      members: [{ probe, tools: { family: 'IPv4' } }],
+      platform: platformOf({}).platform,
+    });
     for (let i = 0; i < 3; i++) assert.deepEqual(await look(NEVER), []);
     assert.equal(asked, 3);
     isThere = true;

@@ -66,13 +66,13 @@ it('nftables mode calls a family unserved whose legacy tables may hold rules, wh
   }
 });
 
-/** IPVS mode serves these objects in both families, and iptables mode follows it in IPv4 alone. */
-async function afterIpvs(objects: readonly object[]): Promise<Scene> {
+/** IPVS mode serves these objects in both families, and another mode follows it where ip6tables does not work. */
+async function afterIpvs(objects: readonly object[], next: 'iptables' | 'nftables'): Promise<Scene> {
   const scene = simScene({ mode: 'ipvs', variant: 'nft' });
   scene.put(objects);
   await scene.run(20_000);
   scene.kernel.iptables.missing.add('ip6tables');
-  scene.restartIn('iptables');
+  scene.restartIn(next);
   await scene.run(200_000);
   return scene;
 }
@@ -83,7 +83,7 @@ const OF_IPV6 = [
 ];
 
 it('the device of IPVS mode goes although a family that is not served has its sets, if they are empty', async () => {
-  const scene = await afterIpvs(OBJECTS);
+  const scene = await afterIpvs(OBJECTS, 'iptables');
   const { sets, hasDevice } = scene.kernel.ipvs.state;
   try {
     assert.ok(sets.has('KUBE-6-CLUSTER-IP'), 'the family is not served');
@@ -93,22 +93,28 @@ it('the device of IPVS mode goes although a family that is not served has its se
   }
 });
 
-it('the device of IPVS mode stays for a family that is not served, is no sign of kube-proxy, and the cleanup says why it stays', async () => {
-  const scene = await afterIpvs([...OBJECTS, ...OF_IPV6]);
-  const { kernel, lines } = scene;
-  try {
-    assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
-    assert.deepEqual(
-      lines.filter((line) => line.includes('came back')),
-      [],
-    );
-    const { problems } = await scene.cleanUp();
-    assert.match(problems.join('\n'), /device kube-ipvs0: it stays, because IPv6 has addresses on it/);
-    assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
-    kernel.iptables.missing.delete('ip6tables');
-    assert.deepEqual((await scene.cleanUp()).problems, []);
-    assert.equal(kernel.ipvs.state.hasDevice, false);
-  } finally {
-    scene.end();
-  }
-});
+for (const next of ['iptables', 'nftables'] as const) {
+  it(`the device of IPVS mode stays for a family without iptables, is no sign of kube-proxy in ${next} mode, and the cleanup says why it stays`, async () => {
+    const scene = await afterIpvs([...OBJECTS, ...OF_IPV6], next);
+    const { kernel, lines } = scene;
+    try {
+      assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
+      assert.deepEqual(
+        lines.filter((line) => line.includes('came back')),
+        [],
+      );
+      const { problems } = await scene.cleanUp();
+      assert.match(
+        problems.join('\n'),
+        /device kube-ipvs0: it stays, because IPv6 has addresses on it.*the rules of other modes stay/,
+      );
+      assert.deepEqual([...kernel.ipvs.state.addresses], ['fd00:10:96::10']);
+      assert.equal(kernel.nft.tables('IPv6').length, next === 'nftables' ? 1 : 0);
+      kernel.iptables.missing.delete('ip6tables');
+      assert.deepEqual((await scene.cleanUp()).problems, []);
+      assert.deepEqual([kernel.ipvs.state.hasDevice, ...kernel.nft.tables('IPv6')], [false]);
+    } finally {
+      scene.end();
+    }
+  });
+}

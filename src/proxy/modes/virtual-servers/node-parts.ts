@@ -10,7 +10,7 @@ import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import type { CleanupPart } from '../mode.ts';
+import { type CleanupPart, ServersLeft } from '../mode.ts';
 import type { NodePart, NodePlan } from '../node-part.ts';
 import type { OnResized, OnSetKept } from './apply.ts';
 import { serverKey } from './tracked-objects.ts';
@@ -256,7 +256,12 @@ class ServiceDevice {
       remove: async () => {
         if (!(await this.#kernel.hasDevice())) return [];
         const users = await this.#users();
-        if (users.length > 0) throw new Error(`it stays, because ${users.join(' and ')} has addresses on it`);
+        if (users.length > 0) {
+          const of = users.join(' and ');
+          throw new ServersLeft(
+            `it stays, because ${of} has addresses on it: run it again where the iptables of ${of} works`,
+          );
+        }
         const [error] = await this.#kernel.write([{ kind: 'remove-device' }], signal);
         if (error !== undefined) throw error;
         return [name];

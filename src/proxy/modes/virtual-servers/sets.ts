@@ -1,6 +1,6 @@
 /** The sets of IPVS mode, with kube-proxy's names if it has one, so that people and tools find them. */
 
-import { FAMILIES, type Family } from '../../../base/address.ts';
+import type { Family } from '../../../base/address.ts';
 import type { IpsetSpec, SetType } from '../../../kernel/ipvs-kernel.ts';
 
 /** Sets and their types; only slicewire has the last four. */
@@ -144,9 +144,9 @@ export function isBitmap(id: SetId): boolean {
   return TYPES[id] === 'bitmap:port';
 }
 
-/** Whether a proxy in IPVS mode makes a set of this name. */
-export function isProxySet(name: string): boolean {
-  return FAMILIES.some((family) => name === spareName(family) || SET_IDS.some((id) => name === setName(family, id)));
+/** Whether a proxy in IPVS mode makes a set of this name in one of these families. */
+export function isProxySet(name: string, families: readonly Family[]): boolean {
+  return families.some((family) => name === spareName(family) || SET_IDS.some((id) => name === setName(family, id)));
 }
 
 /** Throws RangeError for a set that is not ours. */
