@@ -361,7 +361,12 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
       return false;
     },
     async differs(signal) {
-      const answers = await Promise.all(families.map((mode) => mode.differs?.(signal) ?? false));
+      // The reading of one family is waited for where that of another failed: its process would outlive an agent that ends.
+      const readings = await Promise.allSettled(families.map((mode) => mode.differs?.(signal) ?? false));
+      const answers = readings.map((reading) => {
+        if (reading.status === 'rejected') throw reading.reason;
+        return reading.value;
+      });
       if (answers.includes(true)) return true;
       return answers.includes(undefined) ? undefined : false;
     },

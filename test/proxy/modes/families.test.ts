@@ -77,6 +77,24 @@ describe('a mode of several families', () => {
   });
 });
 
+describe('a check of a mode of several families', () => {
+  it('that fails in one family waits for the process that reads the other', async () => {
+    const { rig, iptables } = ipvsRig();
+    assert.equal((await rig.put(...web(1)).sync()).outcome, 'complete');
+    const run = iptables.run.bind(iptables);
+    const ended: string[] = [];
+    iptables.run = async (command) => {
+      if (command.file === 'ip6tables-save') throw new Error('it cannot be started');
+      const result = await run(command);
+      await new Promise(setImmediate);
+      ended.push(command.file);
+      return result;
+    };
+    await assert.rejects(rig.mode.probe.differs(NEVER), /it cannot be started/);
+    assert.deepEqual(ended, ['iptables-save']);
+  });
+});
+
 describe('a predecessor', () => {
   it('in IPVS mode leaves the timeouts as they are, whatever is configured', async () => {
     const { rig, kernel, iptables } = ipvsRig({ families: ['IPv4'] });
