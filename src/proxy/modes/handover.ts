@@ -140,7 +140,8 @@ class Handover implements Mode {
     return {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
-        const retired = mayRemove ? await this.#retire(signal) : NOTHING_TO_DO;
+        // Refused Services have frontends too: what serves them stays.
+        const retired = await this.#retire(signal);
         this.#putOff = retired.outcome === 'complete' ? 0 : this.#putOff + 1;
         if (this.#putOff > 0 && this.#putOff <= MAX_PUT_OFF) return retired;
         const report = afterRetiring(retired, await next.apply(signal));

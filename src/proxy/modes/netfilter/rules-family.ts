@@ -46,7 +46,11 @@ export class RulesFamily implements FamilyMode {
   desire(_changes: PortChanges, _before: ReadonlyMap<ServicePortKey, ServicePort>): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
-    const part = await this.#notices.observe(signal);
+    const part = await this.#notices.observe(signal).catch((error) => {
+      if (signal.aborted) throw error;
+      // All is read then: where that fails too, nothing is known of the family any more, and it does not count as synced.
+      return undefined;
+    });
     // The frontends were reported after the last reading.
     if (part !== undefined) return { drift: part, udpFrontends: [] };
     const { drift, chains } = await this.tables.observe(signal);

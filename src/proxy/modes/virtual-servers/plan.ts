@@ -22,7 +22,7 @@ import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
-import { type ChainKey, chainKey, IPVS_FILTER, isDetourChain, OUT_FILTER } from '../netfilter/names.ts';
+import { type ChainKey, chainKey, IPVS_FILTER, isDetourChain, OUT_FILTER, SERVICES } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { ENTRY_ORDER, LOCAL_SETS, type SetId, setName, spareName } from './sets.ts';
 import { isSourceChain } from './source-chain.ts';
@@ -104,7 +104,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules: !isInstalled && !hasRule(state, chainKey('filter', IPVS_FILTER), () => true),
+    replacesRules:
+      !isInstalled && !(hasRule(state, chainKey('filter', IPVS_FILTER), () => true) && leavesToServers(state)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
   };
@@ -276,6 +277,14 @@ function hasRule({ tables }: ServersState, chain: ChainKey, isSuch: (text: strin
   return chains === undefined || (chains.get(chain) ?? []).some(({ text }) => isSuch(text));
 }
 
+/**
+ * Whether the table nat leaves packets to the servers. A torn write of iptables mode replaced it, and left the table filter as it was: the tables are
+ * written one after another.
+ */
+function leavesToServers(state: ServersState): boolean {
+  return hasRule(state, chainKey('nat', SERVICES), (text) => text.includes('--match-set '));
+}
+
 /** The chains whose rules drop the packets that these sets name. kube-proxy has the first one, too, without such a rule. */
 const DROPPING: ReadonlyMap<SetId, ChainKey> = new Map([
   [DROP, chainKey('filter', IPVS_FILTER)],
@@ -308,8 +317,10 @@ function removalStage(state: ServersState, { entry: one }: PlannedEntry, isInsta
   // That of a server that goes follows it, or its drain.
   if (chain !== undefined && servers.desired.has(serverKeyOfEntry(one.entry))) {
     const name = setName(settings.family, one.set);
-    const isLedTo = isInstalled || hasRule(state, chain, (text) => text.includes(`--match-set ${name} `));
-    if (!isLedTo) return 'idleDrops';
+    // Packets of the node meet the drop before the table nat.
+    const isMet = one.set === OUT_DROP || leavesToServers(state);
+    const isLedTo = isMet && hasRule(state, chain, (text) => text.includes(`--match-set ${name} `));
+    if (!isInstalled && !isLedTo) return 'idleDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);
