@@ -273,7 +273,7 @@ export interface Removal {
   readonly problems: readonly string[];
 }
 
-/** What is left, or may be, after this error of the removal of IPVS mode. */
+/** Tells what is left, or may be, after this error of the removal of IPVS mode. */
 async function leftAfter(error: unknown, machine: Machine): Promise<'servers' | 'others' | 'nothing'> {
   if (error instanceof CleanupIncomplete) return error instanceof ServersLeft ? 'servers' : 'others';
   try {

@@ -50,6 +50,14 @@ export class SimMachine {
           throw new FactUnknown(path, fileFailure(path, 'open', variant).message);
         },
       });
+    const bySocket = <T>(what: string, effect: () => T) =>
+      process.call({
+        what,
+        effect,
+        fail: (variant) => {
+          throw socketFailure(variant);
+        },
+      });
     return {
       cores: 4,
       kernelRelease: '6.1.0',
@@ -68,30 +76,10 @@ export class SimMachine {
         }),
       listeners: () => file('/proc/net/tcp', () => this.listeners),
       hasIpvs: () => fact('/proc/net/ip_vs', () => this.hasIpvs),
-      setNames: () =>
-        process.call({
-          what: 'list the names of sets',
-          effect: this.#parts.setNames,
-          fail: (variant) => {
-            throw socketFailure(variant);
-          },
-        }),
-      hasServiceDevice: () =>
-        process.call({
-          what: 'look for kube-ipvs0',
-          effect: this.#parts.hasServiceDevice,
-          fail: (variant) => {
-            throw socketFailure(variant);
-          },
-        }),
+      setNames: () => bySocket('list the names of sets', this.#parts.setNames),
+      hasServiceDevice: () => bySocket('look for kube-ipvs0', this.#parts.hasServiceDevice),
       hasServiceAddress: (families) =>
-        process.call({
-          what: 'look for addresses on kube-ipvs0',
-          effect: () => families.some(this.#parts.hasServiceAddress),
-          fail: (variant) => {
-            throw socketFailure(variant);
-          },
-        }),
+        bySocket('look for addresses on kube-ipvs0', () => families.some(this.#parts.hasServiceAddress)),
     };
   }
 }

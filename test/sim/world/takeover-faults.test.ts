@@ -1,4 +1,4 @@
-/** Faults in the middle of a takeover, and of a repair: each packet to a cluster IP meets endpoints of now, and health tells the truth. */
+/** Faults in the middle of a takeover, and of a repair: each packet to a cluster IP meets endpoints of now. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
@@ -12,6 +12,8 @@ const NODE = '192.168.7.7' as Address;
 const LOCAL = new Set<Address>([NODE]);
 const WEB = { family: 'IPv4', protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 } as const;
 const TO_WEB = packetsTo(WEB, sendersOf({ IPv4: NODE, IPv6: 'fd00:7::7' as Address }), LOCAL);
+
+const nameOf = (object: object) => (object as { readonly metadata: { readonly name: string } }).metadata.name;
 
 /** The endpoints that packets to the Service `web` reach now. */
 function reached({ kernel }: Scene): ReadonlySet<string> {
@@ -38,9 +40,7 @@ it('IPVS mode after a torn write of iptables mode leads to no endpoint of long a
     scene.restartIn('iptables');
     await scene.run(1000);
     const moved = slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.20'] });
-    scene.put(
-      OBJECTS.map((object) => ((object as { metadata: { name: string } }).metadata.name === 'web-1' ? moved : object)),
-    );
+    scene.put(OBJECTS.map((object) => (nameOf(object) === 'web-1' ? moved : object)));
     for (let i = 0; i < 4000 && torn < 2; i++) await scene.run(10);
     await scene.run(10);
     assert.deepEqual([...reached(scene)], ['10.244.1.20:8080']);
@@ -63,7 +63,7 @@ it('a Service that is deleted during a takeover is served no more, although anot
     scene.kernel.iptables.refuses = (line) => line.includes('10.96.0.11');
     scene.restartIn('iptables');
     await scene.run(3000);
-    scene.put(OBJECTS.filter((object) => !(object as { metadata: { name: string } }).metadata.name.startsWith('web')));
+    scene.put(OBJECTS.filter((object) => !nameOf(object).startsWith('web')));
     // The manifests are read every ten seconds.
     await scene.run(12_000);
     assert.deepEqual([...reached(scene)], []);
@@ -72,7 +72,7 @@ it('a Service that is deleted during a takeover is served no more, although anot
   }
 });
 
-it('a chain that cannot be read once is repaired at once, and not called synced', async () => {
+it('a chain that cannot be read once is repaired at once', async () => {
   const scene = simScene({ mode: 'iptables', variant: 'nft' });
   const { kernel, calls } = scene;
   try {

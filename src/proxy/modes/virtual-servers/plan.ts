@@ -74,7 +74,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const entries = entryWrites(state, staying);
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, isInstalled));
+  const idle = isInstalled ? new Set<SetId>() : idleDrops(state);
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, idle));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -291,6 +292,15 @@ const DROPPING: ReadonlyMap<SetId, ChainKey> = new Map([
   [OUT_DROP, chainKey('mangle', OUT_FILTER)],
 ]);
 
+/** The sets of drops to which no rule leads. Packets of the node meet theirs before the table nat. */
+function idleDrops(state: ServersState): ReadonlySet<SetId> {
+  const isLedTo = (id: SetId, chain: ChainKey) => {
+    const match = `--match-set ${setName(state.settings.family, id)} `;
+    return (id === OUT_DROP || leavesToServers(state)) && hasRule(state, chain, (text) => text.includes(match));
+  };
+  return new Set([...DROPPING].filter(([id, chain]) => !isLedTo(id, chain)).map(([id]) => id));
+}
+
 /** Sets whose entries stop packets to a server, or lead them past it. */
 const OF_SERVERS: ReadonlySet<SetId> = new Set([DROP, OUT_DROP, 'KUBE-IPVS-DETOUR']);
 
@@ -311,16 +321,10 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
  * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
  * leads go before the rules do: another mode may have served the frontend since an agent left them.
  */
-function removalStage(state: ServersState, { entry: one }: PlannedEntry, isInstalled: boolean) {
-  const { entries, servers, settings } = state;
-  const chain = DROPPING.get(one.set);
+function removalStage({ entries, servers }: ServersState, { entry: one }: PlannedEntry, idle: ReadonlySet<SetId>) {
   // That of a server that goes follows it, or its drain.
-  if (chain !== undefined && servers.desired.has(serverKeyOfEntry(one.entry))) {
-    const name = setName(settings.family, one.set);
-    // Packets of the node meet the drop before the table nat.
-    const isMet = one.set === OUT_DROP || leavesToServers(state);
-    const isLedTo = isMet && hasRule(state, chain, (text) => text.includes(`--match-set ${name} `));
-    if (!isInstalled && !isLedTo) return 'idleDrops';
+  if (DROPPING.has(one.set) && servers.desired.has(serverKeyOfEntry(one.entry))) {
+    if (idle.has(one.set)) return 'idleDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);
