@@ -93,50 +93,20 @@ Some histories have more:
 A failing history is made shorter before it is printed. \`npm run sim -- --every-call\` puts each fault at each call of a short history.
 As root, the writes of every 50th history are repeated by a real kernel, which must accept, refuse and list the same.
 
-Its finds in the agent are mended, and each has a test:
+The simulator found faults of these kinds in the agent. All are mended. Each fault has a test, and each kind has more tests than those named:
 
-- After a restore of etcd the agent could resume a watch from a version that was given out again, and keep objects that never were.
-- A file of manifests that could not be read at the start counted as empty, and its Services were refused.
-- One failure of an iptables tool at the start left an address family without rules for as long as the process ran.
-- Facts of the machine that could not be read counted as missing: no IPv6, no legacy tables.
-- In IPVS mode rules were replaced although servers could not be written; a cluster IP that changed its Service led to the wrong one.
-- A changed configuration that could not be used once, because the API server was away, was never tried again.
-- The order of our jumps in the built-in chains was not repaired.
-- One slow reading of the kernel kept the agent from looking at the rules for half an hour.
-- Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.
-- A mode that could not serve a family removed the rules by which its predecessor served it, and the device of IPVS mode with its addresses.
-- A file of the configuration that was changed back within a tenth of a second after a SIGHUP was not followed any more.
-- A mode that wrote for the first time while the next one was prepared was left in the kernel beside it.
-- Rules that IPVS mode wrote before it was killed in the middle of its first write kept its sets, and the next mode was not healthy for good.
-- \`/programmed\` and the fleet said yes for a family whose tools worked again, before the agent had written there.
-- A changed configuration that could not be read once was never read again.
-- In IPVS mode an address of the node that came was not served on node ports when nothing else changed.
-- An agent that was killed while it tried a scheduler of IPVS left a server for ever.
-- \`run --once\` in another mode than the agent's wrote its rules beside it, and they stayed.
-- IPVS mode that took over led to endpoints which an interrupted takeover had left in its servers.
-- A folder of manifests that was not followed any more had files read a second time.
-- In a list after a restore of etcd an endpoint that had moved to another slice was in none for a moment, and its Service was refused.
-- In IPVS mode packets of Services of policy Local were dropped for a moment while rules that another program had flushed were written again.
-- An agent that lost the kernel's answer while it tried a scheduler of IPVS left a server for ever.
-- A frontend that went after an interrupted takeover from IPVS mode was served by the servers of that mode for a moment.
-- An agent that stood still while etcd was restored went on from a version that the restored store had not reached, and kept objects that never were.
-- A takeover from an older kube-proxy in IPVS mode, which lacks the set of its addresses, never ended.
-- Servers of a kube-proxy in IPVS mode stayed for ever when somebody had removed their address.
-- \`/programmed\` and the fleet said yes in nftables mode while legacy rules of a former proxy, whose tool failed, led to endpoints that were gone.
-- After a restore of etcd the fleet forgot what agents had said of the restored store, and said no until something changed;
-  and it could believe an agent that had not seen the restore.
-- An agent with a folder of manifests that waited for a file at its start served again what had gone meanwhile, for a fifth of a second.
-- \`/programmed\` said yes of a deleted slice while its family was not served, and rules of a former proxy led to its endpoints.
-- An address of IPVS mode that came back led to servers that an interrupted sync had left, until they were removed.
-- iptables mode that took over from IPVS mode led for a moment to endpoints of a Service that had none any more.
-- After a failed call in the middle of a listing the kernel refused the agent each further listing over that socket, and so each reading of its table.
-- Jumps that two agents had written at the same time stayed, and kept the rules of a former mode.
-- A mode removed its predecessor although another program had flushed the new rules meanwhile.
-- \`--mode=auto\` chose iptables mode on a node where IPVS mode had been killed within its first write.
-- A recording whose writer was killed at its first bytes made questions about the past fail.
-- A folder of \`--record-dir\` that could not be looked at once was never used again.
-- A takeover never ended where kube-proxy, which still ran, wrote its rules again while its sets were removed.
-- Servers that such a kube-proxy wrote again after a removal that was put off lost their sets, and one without its address stayed for ever.`;
+| kind | before | now | some of the tests |
+| --- | --- | --- | --- |
+| between two writes | Packets were dropped or refused for a moment although their Service was served before and after: in IPVS mode when a Service became local, got a load balancer or changed its type, and during takeovers. | Each packet meets the outcome of before or of after. [ipvs.md](ipvs.md) and [iptables.md](iptables.md) name the exceptions. | \`sim/tier/prefixes\`, \`proxy/modes/ipvs/policy-local\` |
+| astray | Packets met an address that was no endpoint, or none any more: a node port of IPVS mode led to the cluster IP, and a takeover led to servers and rules that an interrupted one had left. | What an interrupted write may have left goes before anything leads to it. | \`sim/world/takeover-faults\`, \`proxy/modes/ipvs/faults\` |
+| left for good | Chains, sets, servers or the device of a former mode or of kube-proxy stayed, or a takeover never ended. | Each object has a sign by which any later agent finds it, and the sign goes last. | \`sim/world/predecessor\`, \`sim/world/unserved-predecessor\`, \`sim/world/cleanup\` |
+| removed too early | The rules of a former mode went although the new ones could not be written, or another program had removed these. | A predecessor is removed when a reading shows that the new rules stand. | \`proxy/modes/handover\`, \`proxy/modes/ipvs/blocked-rules\` |
+| a restored etcd | After a restore of etcd the agent kept objects that never were, for good, or refused a Service for a moment. | A version that went back begins a new list for all kinds. [semantics.md](semantics.md) says what no client can know. | \`cluster/api/reflector\`, \`fleet/agent-state\` |
+| a false yes | \`/programmed\` or \`/drained\` said yes for a family that the agent could not write, or for a store that an agent had not seen. | A yes is about what is written, in each family that may have rules. | \`sim/world/unserved-predecessor\`, \`fleet/answers\` |
+| a failure taken for a fact | What could not be read once (a file, a setting, a table, a tool) counted as missing or empty, and often for good. | A failure is a failure. It is tried again, and what stands is kept. | \`sim/world/unserved\`, \`sim/world/reloads\`, \`sim/world/files\` |
+| repaired late | What another program removed was repaired minutes later, or its order was not repaired. | A check that failed, or that came too early, is made again at once. | \`netns/drift\`, \`sim/world/takeover-faults\` |
+| leaks | Sockets, timers or processes outlived a generation of the agent. | Each ends with its generation. | \`sim/tier/restarts\`, \`proxy/modes/families\` |
+| the past | A torn recording, or a folder that failed once, ended the recording or the questions about it. | Each segment stands alone, and the folder is tried again. | \`agent/recording/record-folder-failures\` |`;
 
 const PREFIXES = `### Between two writes
 
@@ -145,11 +115,7 @@ pods, of the node, of an endpoint and from outside through the kernel after each
 A packet must meet the same as before the change, or the same as after it, and the end must be as [semantics.md](semantics.md) says. A minute of it is part of \`npm run test:sim\`.
 \`npm run sim -- --all-pairs MODE\` goes both ways between all 391 states of one Service that differ in type, external address, policies, source ranges
 and endpoints; it takes some hours.
-nftables mode has no exception, iptables mode one, and IPVS mode those of [ipvs.md](ipvs.md).
-
-It found, and these are mended: new endpoints of a Service with ClientIP affinity were reached by its former addresses (nftables);
-packets of a Service of IPVS mode were dropped, went to endpoints of other nodes without masquerading, or to local endpoints alone, while its policy
-changed; clients in the source ranges were dropped, and the node passed them, while iptables mode took over from IPVS mode.`;
+nftables mode has no exception, iptables mode one, and IPVS mode those of [ipvs.md](ipvs.md).`;
 
 const MUTATIONS = `### Does it find faults?
 
