@@ -17,8 +17,8 @@ import type { Agent } from './agent.ts';
 import { changedFactText } from './mode-settings.ts';
 
 const READING_TIMEOUT_MS = 30_000;
-/** Limit of the time spent on checks after notices, as a share: other programs may write all the time. */
-const NOTICE_CHECK_SHARE = 0.1;
+/** Limit of the time spent on checks after notices, as a share: other programs may write all the time. `burst`: milliseconds. */
+const NOTICE_CHECKS = { share: 0.1, burst: 1000 };
 
 const NOTHING: Heard = { kind: 'nothing' };
 
@@ -51,10 +51,13 @@ export class KernelWatch {
   readonly #outdated: TroubleLog;
   readonly #unchecked: TroubleLog;
   readonly #unread: TroubleLog;
+  readonly #noticeChecks: Allowance;
   #hasBegun = false;
   #isNoticed = false;
-  /** The earliest time of the next check after a notice. */
-  #nextNoticeCheck = 0;
+  /** Time until which a check after a notice would learn nothing more. */
+  #lookAgainAt = 0;
+  /** Milliseconds that checks have waited for syncs. */
+  #waited = 0;
 
   constructor(agent: Agent, options: KernelWatchOptions) {
     this.#agent = agent;
@@ -64,7 +67,8 @@ export class KernelWatch {
     this.#outdated = new TroubleLog({ log, clock, level: 'info' });
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
     this.#unread = new TroubleLog({ log, clock, level: 'warn' });
-    this.#wait = new Wait(agent.clock);
+    this.#wait = new Wait(clock);
+    this.#noticeChecks = new Allowance(clock, NOTICE_CHECKS);
     this.#backoff = new RepairBackoff(options.config.syncPeriod);
   }
 
@@ -92,12 +96,9 @@ export class KernelWatch {
     return true;
   }
 
-  /** A sync spent these milliseconds reading. The next check after a notice waits until this is a bounded share of the time. */
+  /** A sync spent these milliseconds reading: a share of the time that checks after notices have, too. */
   spent(milliseconds: number): void {
-    this.#nextNoticeCheck = Math.max(
-      this.#nextNoticeCheck,
-      this.#agent.clock.now() + milliseconds / NOTICE_CHECK_SHARE,
-    );
+    this.#noticeChecks.spend(milliseconds);
   }
 
   /** Check until the signal aborts. When another program flushed the rules, sync at once (k8s#129128). Never rejects. */
@@ -109,7 +110,7 @@ export class KernelWatch {
     while (!signal.aborted) {
       health.checked();
       const noticeCheck = this.#isNoticed
-        ? Math.max(this.#nextNoticeCheck, this.#backoff.due)
+        ? Math.max(this.#noticeChecks.next, this.#lookAgainAt, this.#backoff.due)
         : Number.POSITIVE_INFINITY;
       const time = Math.min(next, noticeCheck) - clock.now();
       if (time > 0) {
@@ -148,6 +149,7 @@ export class KernelWatch {
     const { clock } = this.#agent;
     this.#isNoticed = false;
     const began = clock.now();
+    const waited = this.#waited;
     try {
       await this.#findOut();
     } catch (error) {
@@ -155,14 +157,14 @@ export class KernelWatch {
       this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
       throw error;
     } finally {
-      this.spent(clock.now() - began);
+      this.spent(clock.now() - began - (this.#waited - waited));
     }
   }
 
   async #findOut(): Promise<void> {
-    const { mutex, readBudget, onNoticed } = this.#options;
+    const { readBudget, onNoticed } = this.#options;
     const { mode, clock } = this.#agent;
-    const { kind, by } = await mutex(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
+    const { kind, by } = await this.#alone(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
     if (kind === 'something') {
       onNoticed?.('ours');
       this.#requestRepair(by);
@@ -180,7 +182,17 @@ export class KernelWatch {
   /** The rules could not be read, or may not be yet: what the notice was about is still to be found out. */
   #lookAgain(at: number): void {
     this.#isNoticed = true;
-    this.#nextNoticeCheck = Math.max(this.#nextNoticeCheck, at);
+    this.#lookAgainAt = Math.max(this.#lookAgainAt, at);
+  }
+
+  /** Works while no sync runs. A check is not charged for its wait. */
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    const { clock } = this.#agent;
+    const asked = clock.now();
+    return await this.#options.mutex(() => {
+      this.#waited += clock.now() - asked;
+      return work();
+    });
   }
 
   /** The check of every syncPeriod. */
@@ -203,10 +215,10 @@ export class KernelWatch {
 
   /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. */
   async #checkRules(by: Committer | undefined): Promise<void> {
-    const { log, signal, health, mutex, readBudget } = this.#options;
+    const { log, signal, health, readBudget } = this.#options;
     const { mode } = this.#agent;
     // Before the first complete sync there is nothing to check; health reports what is pending then.
-    const found = await mutex(() => probe(mode, signal));
+    const found = await this.#alone(() => probe(mode, signal));
     if (found === 'in place' || found === 'unclear') health.verified();
     const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {
@@ -218,7 +230,7 @@ export class KernelWatch {
     } else if (
       found === 'unclear' &&
       readBudget.mayRead &&
-      (await mayHaveChanged(this.#agent, this.#options, this.#unread))
+      (await mayHaveChanged(this.#agent, { ...this.#options, mutex: (work) => this.#alone(work) }, this.#unread))
     ) {
       this.#requestRepair(other);
     }
@@ -255,9 +267,10 @@ async function mayHaveChanged(
 ): Promise<boolean> {
   const late = new AbortController();
   const cancel = clock.after(READING_TIMEOUT_MS, () => late.abort());
-  const began = clock.now();
+  let began = clock.now();
   try {
     const { reading } = await mutex(() => {
+      began = clock.now();
       const reading = mode.probe.differs(AbortSignal.any([signal, late.signal]));
       // It starts while no sync writes, and is awaited below, without the mutex.
       reading.catch(() => undefined);
@@ -340,12 +353,38 @@ export class RepairBackoff {
   }
 }
 
+/** A share of the time. A burst may be spent at once, after a rest that pays for it: most programs write a few times, and then rest. */
+class Allowance {
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #share: number;
+  readonly #burst: number;
+  /** The time of the last expense, and the milliseconds that were left then; negative when it was more. */
+  #last: { readonly at: number; readonly left: number };
+
+  /** `burst`: milliseconds. */
+  constructor(clock: Pick<Clock, 'now'>, { share, burst }: { readonly share: number; readonly burst: number }) {
+    this.#clock = clock;
+    this.#share = share;
+    this.#burst = burst;
+    this.#last = { at: clock.now(), left: burst };
+  }
+
+  /** The earliest time at which more may be spent. */
+  get next(): number {
+    return this.#last.at + Math.max(0, -this.#last.left) / this.#share;
+  }
+
+  spend(milliseconds: number): void {
+    const at = this.#clock.now();
+    const paid = Math.min(this.#burst, this.#last.left + (at - this.#last.at) * this.#share);
+    this.#last = { at, left: paid - milliseconds };
+  }
+}
+
 /** Interval of resyncs, which compare all rules with the kernel's. */
 const RESYNC_MS = 60 * 60 * 1000;
-/** Limit of the time spent on reading, as a share: a program that writes all the time would make the agent read all the time. */
-const READING_SHARE = 0.01;
-/** Milliseconds of reading that may be spent at once, after a rest that pays for them: most programs write a few times, and then rest. */
-const BURST_MS = 2000;
+/** Limit of the time spent on reading, as a share: a program that writes all the time would make the agent read all the time. `burst`: milliseconds. */
+const READINGS = { share: 0.01, burst: 2000 };
 /** Milliseconds between two looks at the rules while a notice waits for a reading, or for an answer of the kernel. */
 const LOOK_AGAIN_MS = 500;
 
@@ -363,18 +402,18 @@ export class ReadBudget {
   #took = 0;
   /** Milliseconds of the last reading of any kind. */
   #last = Number.POSITIVE_INFINITY;
-  /** The end of the last check that read the rules, and the milliseconds that were left for further ones; negative when it took more. */
-  #check = { endedAt: 0, left: BURST_MS };
+  readonly #checks: Allowance;
 
   constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
     this.#clock = clock;
     this.#period = firstPeriod(config);
+    this.#checks = new Allowance(clock, READINGS);
     this.#begunAt = clock.now();
   }
 
   /** A resync is due. */
   get isDue(): boolean {
-    return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / READING_SHARE);
+    return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / READINGS.share);
   }
 
   /** A check may read the rules now, because another program wrote. */
@@ -384,7 +423,7 @@ export class ReadBudget {
 
   /** The earliest time at which a check may read the rules. */
   get mayReadAt(): number {
-    return this.#check.endedAt + Math.max(0, -this.#check.left) / READING_SHARE;
+    return this.#checks.next;
   }
 
   /** The next sync reads the kernel. */
@@ -399,10 +438,7 @@ export class ReadBudget {
 
   /** A check spent these milliseconds reading. */
   checkTook(milliseconds: number): void {
-    const now = this.#clock.now();
-    const { endedAt, left } = this.#check;
-    const refilled = Math.min(BURST_MS, left + (now - endedAt) * READING_SHARE);
-    this.#check = { endedAt: now, left: refilled - this.#usual(milliseconds) };
+    this.#checks.spend(this.#usual(milliseconds));
   }
 
   #usual(milliseconds: number): number {
