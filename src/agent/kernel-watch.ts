@@ -164,7 +164,7 @@ export class KernelWatch {
   async #findOut(): Promise<void> {
     const { readBudget, onNoticed } = this.#options;
     const { mode, clock } = this.#agent;
-    const { kind, by } = await this.#alone(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
+    const { kind, by } = await this.#alone(async () => (mode.isObservedInPart ? await mode.probe.heard() : NOTHING));
     if (kind === 'something') {
       onNoticed?.('ours');
       this.#requestRepair(by);
@@ -197,10 +197,20 @@ export class KernelWatch {
 
   /** The check of every syncPeriod. */
   async #check(): Promise<void> {
-    const { health, onWaiting, onOutdated } = this.#options;
-    const { mode, onNode, clock } = this.#agent;
+    const { health, onWaiting } = this.#options;
+    const { mode, clock } = this.#agent;
     if (this.#backoff.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
+    try {
+      await this.#checkFacts();
+    } finally {
+      await this.#checkRules(undefined);
+    }
+  }
+
+  async #checkFacts(): Promise<void> {
+    const { onOutdated } = this.#options;
+    const { onNode } = this.#agent;
     const changes = await onNode.changes(this.#options.signal);
     if (changes.length === 0) this.#outdated.over();
     else {
@@ -210,7 +220,6 @@ export class KernelWatch {
       this.#outdated.tell({ cause, facts: { changes }, text });
       onOutdated();
     }
-    await this.#checkRules(undefined);
   }
 
   /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. */
@@ -251,7 +260,7 @@ async function lastOther({ inspection }: Mode): Promise<Committer | undefined> {
 type RulesFound = 'nothing yet' | 'in place' | 'gone' | 'unclear';
 
 async function probe(mode: Mode, signal: AbortSignal): Promise<RulesFound> {
-  if (!mode.isObserved) return 'nothing yet';
+  if (!mode.isObservedInPart) return 'nothing yet';
   if (!(await mode.probe.isInstalled(signal))) return 'gone';
   return (await mode.probe.mayDiffer()) ? 'unclear' : 'in place';
 }

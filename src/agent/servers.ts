@@ -55,7 +55,7 @@ export class Servers {
   readonly #serviceHealth: ServiceHealth;
   /** Node ports on loopback. */
   readonly relay: NodePortRelay;
-  /** Ports that cannot be served. Each sync tries health check ports again, and a timer the other servers. */
+  /** Ports that cannot be served. They are tried again by timers. */
   readonly #unserved: TroubleLog;
   #fail: (error: Error) => void = () => undefined;
   #hardFail = false;
@@ -72,6 +72,7 @@ export class Servers {
       isHealthy: options.isHealthy,
       addresses: options.listenAddresses,
       slices: options.slices,
+      clock: realClock,
       onFailure: (service, port, cause, address) => this.#cannotServe(service, port, cause, address),
       onEnd: (service, port, address, isBound) =>
         this.#unserved.over({
@@ -176,7 +177,7 @@ export class Servers {
   #cannotServe(service: ServiceKey, port: number, cause: string, address: Address): void {
     const note = `the health check port ${port} cannot be served: ${cause}`;
     const of = healthCheckOf(service, port, address);
-    const text = `Service ${service}: ${note}; trying again at the next sync`;
+    const text = `Service ${service}: ${note}; trying again`;
     this.#unserved.tell({ of, cause, facts: { service, port, address }, text });
     this.#options.events.emitUnserved(service, note);
   }

@@ -223,7 +223,7 @@ export interface KeepOpenOptions {
 }
 
 /** Milliseconds between two attempts to bind a port: kube-proxy's period. */
-const PORT_RETRY_MS = 5000;
+export const PORT_RETRY_MS = 5000;
 
 /** Opens a server, retries until its port is bound, and closes it when the signal aborts. Resolves then. */
 export async function keepOpen({

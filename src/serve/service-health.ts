@@ -5,11 +5,12 @@
  */
 import { type Address, FAMILIES, type Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
+import type { Clock } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import { createMutex } from '../base/mutex.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
-import { type Answer, jsonAnswer, type OpenedServer, type OpenServer } from './http.ts';
+import { type Answer, jsonAnswer, type OpenedServer, type OpenServer, PORT_RETRY_MS } from './http.ts';
 
 interface ServiceHealthParts {
   readonly open: OpenServer;
@@ -18,7 +19,8 @@ interface ServiceHealthParts {
   /** The addresses to listen on: the unspecified one, or those of this node that take node ports. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
   readonly slices: ListedEndpoints;
-  /** Called when a port could not be bound; the next sync tries again. */
+  readonly clock: Pick<Clock, 'after'>;
+  /** Called when a port could not be bound. It is tried again at each sync, and by a timer. */
   readonly onFailure: (service: ServiceKey, port: number, cause: string, address: Address) => void;
   /** Called when such a port is bound, or not wanted any more. */
   readonly onEnd?: (service: ServiceKey, port: number, address: Address, isBound: boolean) => void;
@@ -73,6 +75,7 @@ export class ServiceHealth {
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
   /** Whether servers must be opened or closed, or could not be opened. */
   #isUnsettled = false;
+  #cancelRetry: () => void = () => undefined;
   /** After `close` a sync must open no server, which would keep the process from ending. */
   #isClosed = false;
 
@@ -186,6 +189,14 @@ export class ServiceHealth {
     for (const [key, { checked, address }] of wanted) {
       if (!this.#servers.has(key)) await this.#open(key, checked, address);
     }
+    this.#cancelRetry();
+    if (this.#unbound.size > 0) this.#retryLater();
+  }
+
+  /** Without a change there may be no sync for an hour. */
+  #retryLater(): void {
+    const retry = () => void this.#mutex(() => this.#sync()).catch(() => this.#retryLater());
+    this.#cancelRetry = this.#parts.clock.after(PORT_RETRY_MS, retry);
   }
 
   #end(key: string, isBound: boolean): void {

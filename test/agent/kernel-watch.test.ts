@@ -6,20 +6,27 @@ import { KernelWatch, ReadBudget } from '../../src/agent/kernel-watch.ts';
 import { breath } from '../../src/base/clock.ts';
 import { createMutex } from '../../src/base/mutex.ts';
 import type { Config } from '../../src/config/config.ts';
-import type { Heard, KernelProbe } from '../../src/proxy/modes/mode.ts';
+import type { Heard, KernelProbe, Mode } from '../../src/proxy/modes/mode.ts';
 import type { Health } from '../../src/serve/health.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 
-const CONFIG = { mode: 'iptables', syncPeriod: 3_600_000 } as Config;
+const CONFIG = { mode: 'iptables', syncPeriod: 60_000 } as Config;
 const nothing = () => undefined;
 
+interface Watched {
+  readonly of?: Partial<Mode>;
+  /** What the machine needs now. */
+  readonly changes?: () => Promise<readonly never[]>;
+}
+
 /** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
-function watched(probe: Partial<KernelProbe>) {
+function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [] }: Watched = {}) {
   const clock = new FakeClock();
   const losses: number[] = [];
   let notice = nothing;
-  const mode = { isObserved: true, isWaiting: false, probe, inspection: { lastWriter: async () => undefined } };
+  const inspection = { lastWriter: async () => undefined };
+  const mode = { isObserved: true, isObservedInPart: true, isWaiting: false, probe, inspection, ...of };
   const onNode = {
     notices: {
       listen: nothing,
@@ -28,7 +35,7 @@ function watched(probe: Partial<KernelProbe>) {
         return nothing;
       },
     },
-    changes: async () => [],
+    changes,
   };
   const agent = { clock, mode, onNode, loop: { distrust: nothing } } as unknown as Agent;
   const readBudget = new ReadBudget(clock, CONFIG);
@@ -97,6 +104,24 @@ it('charges a check that got no answer like any other: after the first second it
   await watch.pass(30_000);
   assert.ok(tries >= 2 && tries <= 5, `${tries} tries`);
   await watch.end();
+});
+
+it('hears of a family that was read beside one that cannot be', async () => {
+  const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
+  const { losses, notice, pass, end } = watched({ heard }, { of: { isObserved: false } });
+  await pass(1000);
+  notice();
+  await pass(100);
+  await end();
+  assert.equal(losses.length, 1);
+});
+
+it('looks at the rules also where the facts of the machine cannot be read', async () => {
+  const changes = () => Promise.reject(new Error('recv: ENOBUFS'));
+  const { losses, pass, end } = watched({ isInstalled: async () => false }, { changes });
+  await pass(CONFIG.syncPeriod + 1000);
+  await end();
+  assert.equal(losses.length, 1);
 });
 
 /** The journal of a large ruleset, or an event loop that syncs hold. */

@@ -40,7 +40,7 @@ describe('a health check port that cannot be bound', () => {
     };
     const failed = ADDRESSES.map(
       (address) =>
-        `error ${address} Service default/web: the health check port 32000 cannot be served: EADDRINUSE ${address}; trying again at the next sync`,
+        `error ${address} Service default/web: the health check port 32000 cannot be served: EADDRINUSE ${address}; trying again`,
     );
     const served = ADDRESSES.map(
       (address) => `info ${address} Service default/web: the health check port 32000 is served on ${address} now`,

@@ -6,6 +6,8 @@ import type { Address, Family } from '../../src/base/address.ts';
 import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 import { openServer } from '../../src/serve/http.ts';
 import { type IsWritten, ServiceHealth } from '../../src/serve/service-health.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
+import { until } from '../helpers/base/until.ts';
 
 const PORT = 32_111;
 const LOOPBACK: Readonly<Record<Family, Address>> = { IPv4: '127.0.0.1' as Address, IPv6: '::1' as Address };
@@ -27,9 +29,12 @@ const ALL: IsWritten = () => true;
 const NONE: IsWritten = () => false;
 
 describe('health check ports of Services', () => {
+  const clock = new FakeClock();
   const failures: string[] = [];
   const ends: string[] = [];
   let asked = 0;
+  let canAsk = true;
+  let failedAsks = 0;
   let isHealthy = true;
   let health: ServiceHealth;
   /** The addresses that slices list as ready, by Service; undefined: all that the model has. */
@@ -42,6 +47,10 @@ describe('health check ports of Services', () => {
       isHealthy: () => isHealthy,
       addresses: (family) => {
         asked += 1;
+        if (!canAsk) {
+          failedAsks += 1;
+          return Promise.reject(new Error('recv: ENOBUFS'));
+        }
         return Promise.resolve([LOOPBACK[family]]);
       },
       slices: {
@@ -52,6 +61,7 @@ describe('health check ports of Services', () => {
           return there === undefined ? everything : new Set(there);
         },
       },
+      clock,
       onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
       onEnd: (service, at, address, isBound) => ends.push(`${service} ${at} ${address} ${isBound}`),
     });
@@ -139,6 +149,23 @@ describe('health check ports of Services', () => {
     await health.sync(ALL);
     assert.equal((await ask())?.status, 503);
     assert.deepEqual(ends, ['default/web 32111 127.0.0.1 true']);
+  });
+
+  it('that another program held are opened without a sync, though the addresses of the node cannot be asked for once', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));
+    health.update(new Map([port({ key: 'default/web:http' })]));
+    await health.sync(ALL);
+    await new Promise((resolve) => other.close(resolve));
+    canAsk = false;
+    clock.advance(5000);
+    await until('the failed try', async () => failedAsks > 0);
+    canAsk = true;
+    await until('the port is served', async () => {
+      clock.advance(5000);
+      return ends.length > 0;
+    });
+    assert.equal((await ask())?.status, 503);
   });
 
   it('that another program holds until they are wanted no more end without having been bound', async (test) => {

@@ -180,6 +180,10 @@ class FamiliesMode implements Mode {
     return this.#whole.node.isKnown && this.#families.every(({ isKnown }) => isKnown);
   }
 
+  get isObservedInPart(): boolean {
+    return this.#whole.node.isKnown && this.#families.some(({ isKnown }) => isKnown);
+  }
+
   get isWaiting(): boolean {
     return this.#whole.node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
   }
@@ -346,31 +350,46 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
   return {
     async isInstalled(signal) {
       if (!(await node.isInstalled())) return false;
-      for (const mode of families) if (!(await mode.isInstalled(signal))) return false;
-      return true;
+      // A family that could not be read has no rules yet that may be gone.
+      const known = families.filter(({ isKnown }) => isKnown);
+      const asked = await inTurn(known.length > 0 ? known : families, (mode) => mode.isInstalled(signal));
+      return !answersOf(asked, (isThere) => !isThere).includes(false);
     },
     async heard() {
-      const answers: Heard[] = [];
-      for (const mode of families) answers.push((await mode.heard?.()) ?? { kind: 'unknown' });
+      const asked = await inTurn(families, async (mode) => (await mode.heard?.()) ?? ({ kind: 'unknown' } as Heard));
+      const answers = answersOf(asked, ({ kind }) => kind === 'something');
       const of = (kind: Heard['kind']) => answers.find((answer) => answer.kind === kind);
       const nothing = answers.find(({ by }) => by !== undefined) ?? { kind: 'nothing' };
       return of('something') ?? of('unknown') ?? nothing;
     },
     async mayDiffer() {
-      for (const mode of families) if ((await mode.mayDiffer?.()) === true) return true;
-      return false;
+      const asked = await inTurn(families, async (mode) => (await mode.mayDiffer?.()) === true);
+      return answersOf(asked, (mayDiffer) => mayDiffer).includes(true);
     },
     async differs(signal) {
       // The reading of one family is waited for where that of another failed: its process would outlive an agent that ends.
       const readings = await Promise.allSettled(families.map((mode) => mode.differs?.(signal) ?? false));
-      const answers = readings.map((reading) => {
-        if (reading.status === 'rejected') throw reading.reason;
-        return reading.value;
-      });
+      const answers = answersOf(readings, (isOther) => isOther === true);
       if (answers.includes(true)) return true;
       return answers.includes(undefined) ? undefined : false;
     },
   };
+}
+
+type Settled<T> = readonly PromiseSettledResult<T>[];
+
+async function inTurn<T>(families: readonly FamilyMode[], ask: (mode: FamilyMode) => Promise<T>): Promise<Settled<T>> {
+  const settled: PromiseSettledResult<T>[] = [];
+  for (const mode of families) settled.push(...(await Promise.allSettled([ask(mode)])));
+  return settled;
+}
+
+/** Throws the failure of a family, unless the answer of another one is enough: it counts whatever the others say. */
+function answersOf<T>(settled: Settled<T>, isEnough: (answer: T) => boolean): T[] {
+  const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const failed = settled.find((one) => one.status === 'rejected');
+  if (failed !== undefined && !answers.some(isEnough)) throw failed.reason;
+  return answers;
 }
 
 function metricsOf(families: readonly FamilyMode[]): ModeMetrics {

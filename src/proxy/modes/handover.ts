@@ -67,6 +67,10 @@ class Handover implements Mode {
     return this.#next.isObserved;
   }
 
+  get isObservedInPart(): boolean {
+    return this.#next.isObservedInPart;
+  }
+
   get isWaiting(): boolean {
     return this.#next.isWaiting || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
   }

@@ -157,6 +157,8 @@ export interface Mode {
   readonly name: ModeName;
   /** False until the kernel is read, and after a write whose outcome is unknown. */
   readonly isObserved: boolean;
+  /** The same for one family at least: a probe asks about those that were read. */
+  readonly isObservedInPart: boolean;
   /** More work will come without any change, for example when the connections of draining endpoints end. */
   readonly isWaiting: boolean;
   /** A reading does not depend on the desired state: the sync loop may call `desire` during it. */

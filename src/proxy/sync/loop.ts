@@ -155,8 +155,9 @@ export class SyncLoop {
     const report = await this.#write(signal);
     const writing = clock.now() - write;
     const { flows } = this.#parts;
-    // A refusal names the Services that were not written; a failure of the environment (a lock, a family) does not.
-    if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused.services);
+    // A refusal names the Service that was not written; a failure of the environment (a lock, a family) or of a shared rule names none.
+    if (report.failed.every(({ blame, owner }) => blame === 'content' && owner !== undefined))
+      flows.written(this.#refused.services);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     this.#refused.written(start);
     const work = workBetween(before, workOf(this.#parts));

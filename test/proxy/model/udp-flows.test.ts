@@ -220,6 +220,22 @@ describe('udp flows', () => {
     assert.equal(rig.flows.isDirty, true);
   });
 
+  it('of a deleted Service need a sweep after its rules went, which waited for a refused rule of all Services', async () => {
+    const kernel = new FakeIptables();
+    const rig = await synced({}, kernel);
+    sweep(rig);
+    kernel.options = { refuse: (line) => line.startsWith('-A KUBE-SERVICES ') };
+    rig.remove('Service', 'default/dns').remove('EndpointSlice', 'default/dns-1');
+    rig.put(service({ name: 'other', spec: { clusterIP: '10.96.0.11', ports: [{ port: 53, protocol: 'UDP' }] } }));
+    assert.notEqual((await rig.sync()).outcome, 'complete');
+    assert.match(kernel.save('IPv4'), /10\.96\.0\.10/, 'its rules stand, and make the flows anew');
+    sweep(rig);
+    kernel.options = {};
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(rig.flows.isDirty, true);
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
+  });
+
   it('move with a frontend from one Service to another', async () => {
     const rig = await synced();
     sweep(rig);

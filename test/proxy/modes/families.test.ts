@@ -95,6 +95,23 @@ describe('a check of a mode of several families', () => {
   });
 });
 
+describe('beside a family that cannot be read', () => {
+  it('what another program changed in the other one is found, and only the other one is asked for its rules', async () => {
+    const { rig, iptables } = ipvsRig();
+    assert.equal((await rig.put(...web(1)).sync()).outcome, 'complete');
+    const run = iptables.run.bind(iptables);
+    iptables.run = (command) =>
+      command.file.startsWith('ip6tables') ? Promise.reject(new Error('it cannot be started')) : run(command);
+    iptables.kernels.IPv4.get('nat')?.get('KUBE-POSTROUTING')?.splice(0);
+    assert.equal(await rig.mode.probe.differs(NEVER), true);
+    rig.loop.distrust();
+    await rig.sync();
+    assert.equal(rig.mode.isObserved, false);
+    assert.equal(rig.mode.isObservedInPart, true);
+    assert.equal(await rig.mode.probe.isInstalled(NEVER), true);
+  });
+});
+
 describe('a predecessor', () => {
   it('in IPVS mode leaves the timeouts as they are, whatever is configured', async () => {
     const { rig, kernel, iptables } = ipvsRig({ families: ['IPv4'] });

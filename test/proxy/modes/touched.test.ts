@@ -114,6 +114,7 @@ describe('what other programs touched, in iptables mode', () => {
     rig.put(...WEB);
     assert.equal((await rig.sync()).outcome, 'complete');
     const before = iptables.save('IPv4');
+    const nat = iptables.kernels.IPv4.get('nat') ?? assert.fail();
     const writes = (table: string, ...all: (string | Partial<Commit>)[]) => {
       generation += 1;
       const chains = new Set(all.filter((one) => typeof one === 'string'));
@@ -125,13 +126,12 @@ describe('what other programs touched, in iptables mode', () => {
     const skips = () => {
       generation += 1;
     };
-    return { rig, iptables, before, writes, saves, skips, beside };
+    return { rig, iptables, nat, before, writes, saves, skips, beside };
   };
 
   it('are chains and jumps, which are read alone and repaired', async () => {
-    const { rig, iptables, before, writes, saves } = await made();
+    const { rig, iptables, nat, before, writes, saves } = await made();
     const read = saves();
-    const nat = iptables.kernels.IPv4.get('nat') ?? assert.fail();
     nat.get('KUBE-POSTROUTING')?.shift();
     nat.get('PREROUTING')?.splice(0);
     writes('nat', 'KUBE-POSTROUTING', 'PREROUTING');
@@ -206,6 +206,31 @@ describe('what other programs touched, in iptables mode', () => {
       assert.equal((await rig.mode.probe.heard()).kind, 'nothing');
     });
   }
+
+  it('are very many chains that are as before (iptables -Z): no drift, and a Service whose update was refused is served as before', async () => {
+    const { rig, iptables, nat, writes } = await made();
+    for (let n = 1; n <= 20; n++) {
+      rig.put(
+        service({ name: `web-${n}`, spec: { clusterIP: `10.96.1.${n}`, ports: [{ port: 80 }] } }),
+        slice({ name: `web-${n}-1`, service: `web-${n}`, endpoints: [`10.244.1.${n}`] }),
+      );
+    }
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const { onCommit } = iptables.options;
+    const refuse = (line: string) => line.includes('10.244.9.9');
+    iptables.options = onCommit === undefined ? { refuse } : { onCommit, refuse };
+    rig.put(slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.9.9'] }));
+    assert.equal((await rig.sync()).outcome, 'partial');
+    const served = iptables.save('IPv4');
+    writes('nat', ...nat.keys());
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    rig.loop.distrust();
+    assert.deepEqual((await rig.sync()).drift, []);
+    assert.equal(iptables.save('IPv4'), served);
+    rig.remove('Service', 'default/web-2').remove('EndpointSlice', 'default/web-2-1');
+    await rig.sync();
+    assert.doesNotMatch(iptables.save('IPv4'), /10\.244\.1\.2:8080/);
+  });
 
   it('are unknown where a transaction was not heard, or a chain of ours that nobody wants', async () => {
     const { rig, writes, skips } = await made();

@@ -132,7 +132,7 @@ function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlo
 
 // Follows the kernel's notices of other programs' changes to the rules of one family, and reads only the chains that they touched.
 
-/** Limit of chains that are read one by one, with a process for each. If more were touched, ours count as gone and are written anew. */
+/** Limit of chains that are read one by one, with a process for each. If more were touched, all are read: few of them are left after a flush. */
 const MAX_CHAINS_READ = 16;
 
 class NoticeFollower {
@@ -163,12 +163,12 @@ class NoticeFollower {
     if (found === undefined) return undefined;
     const builtIn = found.touched.filter(isBuiltIn);
     const ours = found.touched.filter((key) => !builtIn.includes(key));
-    // A chain that counts as gone is never removed, so one that is not desired must be read.
+    if (found.touched.length > MAX_CHAINS_READ) return undefined;
+    // A chain that is not desired is judged by a reading of all.
     if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
     const drift: Drift[] = [];
     for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
-    const areFew = found.touched.length <= MAX_CHAINS_READ;
-    for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
+    for (const key of ours) drift.push(...this.#correctChain(key, await this.#read(key, signal)));
     standing.recordBelieved(found.state);
     return drift;
   }
