@@ -265,17 +265,32 @@ function tooMany(without: ReadonlyMap<ServiceKey, string>): string {
   return `the kernel refuses ${without.size} Services, such as ${first?.[0]}: ${first?.[1]}`;
 }
 
-/** A failure of the environment, or of a rule that Services share, leaves open which changes were written: then none count. */
-export function writtenChanges({ outcome, failed }: Pick<ApplyReport, 'outcome' | 'failed'>): WrittenChanges {
+/**
+ * A failure of the environment, or of an object that Services share, leaves open which changes were written: then none count. What waits for a
+ * refused Service is not written either.
+ */
+export function writtenChanges({
+  outcome,
+  failed,
+  skipped,
+}: Pick<ApplyReport, 'outcome' | 'failed' | 'skipped'>): WrittenChanges {
   const without = new Map<ServiceKey, string>();
   const hasFailed = outcome === 'failed';
   if (outcome === 'complete') return { hasFailed, hasWritten: true, without, why: '' };
   const open = failed.find(({ blame, owner }) => blame === 'environment' || owner === undefined);
-  if (open !== undefined || failed.length === 0) {
-    const why = open === undefined ? 'not all was written' : `${open.key}: ${firstLine(open.cause)}`;
+  const waits = skipped.find(({ owner }) => owner === undefined);
+  if (open !== undefined || waits !== undefined || failed.length === 0) {
+    const why =
+      open !== undefined
+        ? `${open.key}: ${firstLine(open.cause)}`
+        : waits === undefined
+          ? 'not all was written'
+          : `${waits.key} waits for ${waits.blockedBy}`;
     return { hasFailed, hasWritten: false, without, why };
   }
   for (const { owner = '', key, cause } of failed)
     if (!without.has(owner)) without.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
+  for (const { owner = '', key, blockedBy } of skipped)
+    if (!without.has(owner)) without.set(owner, `${key} waits for ${blockedBy}`);
   return { hasFailed, hasWritten: true, without, why: '' };
 }

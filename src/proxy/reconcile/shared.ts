@@ -1,7 +1,15 @@
-/** Values that several owners share. A value exists while an owner requests it; the owner whose name sorts first decides it. Pure. */
+/**
+ * Values that several owners share. A value exists while an owner requests it; the owner whose name sorts first decides it, unless `join` makes
+ * one value of two. Pure.
+ */
 export class Shared<K, V> {
+  readonly #join: ((a: V, b: V) => V) | undefined;
   readonly #requests = new Map<K, Map<string, V>>();
   readonly #changed = new Set<K>();
+
+  constructor(join?: (a: V, b: V) => V) {
+    this.#join = join;
+  }
 
   /** An owner requests a value. The order of arrival does not matter (docs/architecture.md, invariant 12). */
   request(key: K, owner: string, value: V): void {
@@ -30,6 +38,7 @@ export class Shared<K, V> {
   #valueOf(key: K): V | undefined {
     const owners = this.#requests.get(key);
     if (owners === undefined) return undefined;
+    if (this.#join !== undefined && owners.size > 1) return owners.values().reduce(this.#join);
     let [first, value] = [...owners][0] ?? [];
     if (owners.size > 1) {
       for (const [owner, other] of owners) if (first === undefined || owner < first) [first, value] = [owner, other];

@@ -123,7 +123,7 @@ export class FlowSweeper {
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MAX_CHANGED_SWEEPS) {
         // The seen flows count as all, unless rules were written meanwhile.
-        if (!this.#isRequested) flows.begin(due);
+        if (!this.#isRequested) flows.swept(flows.begin(due));
         failures = 0;
       }
       if (failures > 0 || flows.isDirty) this.#isRequested = true;

@@ -5,6 +5,7 @@
 import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock } from '../../base/clock.ts';
 import { inPortions } from '../../base/portions.ts';
+import { writtenChanges } from '../ledger/change-ledger.ts';
 import type { Drift } from '../model/drift.ts';
 import type { SourceKind } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
@@ -155,9 +156,8 @@ export class SyncLoop {
     const report = await this.#write(signal);
     const writing = clock.now() - write;
     const { flows } = this.#parts;
-    // A refusal names the Service that was not written; a failure of the environment (a lock, a family) or of a shared rule names none.
-    if (report.failed.every(({ blame, owner }) => blame === 'content' && owner !== undefined))
-      flows.written(this.#refused.services);
+    const { hasWritten, without } = writtenChanges(report);
+    if (hasWritten) flows.written(without);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     this.#refused.written(start);
     const work = workBetween(before, workOf(this.#parts));

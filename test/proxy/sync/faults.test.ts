@@ -296,7 +296,7 @@ describe('faults', () => {
     const kernel = new FakeIptables({ legacy: true, refuse: (line) => line.includes('10.244.1.2:') });
     kernel.options = {
       ...kernel.options,
-      intercept: ({ file }) => (file.endsWith('-restore') && ++restores > 2 ? LOCKED : undefined),
+      intercept: ({ file }) => (file.endsWith('-restore') && ++restores > 3 ? LOCKED : undefined),
     };
     const rig = webs(onlyIPv4(kernel), 4);
     const report = await rig.sync();

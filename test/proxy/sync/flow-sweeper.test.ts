@@ -87,7 +87,7 @@ class Tables {
   }
 }
 
-async function dnsFlows(): Promise<Flows> {
+async function dnsFlows({ isDeleted = false } = {}): Promise<Flows> {
   const rig = new Rig({ commands: new FakeIptables() });
   const ports = [{ name: '', port: 53, protocol: 'UDP' }];
   rig.put(
@@ -95,6 +95,7 @@ async function dnsFlows(): Promise<Flows> {
     slice({ name: 'dns-1', service: 'dns', ports, endpoints: ['10.244.1.11'] }),
   );
   await rig.sync();
+  if (isDeleted) await rig.remove('Service', 'default/dns').remove('EndpointSlice', 'default/dns-1').sync();
   return rig.flows;
 }
 
@@ -112,10 +113,10 @@ interface Started {
   swept(n: number): Promise<void>;
 }
 
-async function sweeperOver(tables: Tables): Promise<Started> {
+async function sweeperOver(tables: Tables, options: Parameters<typeof dnsFlows>[0] = {}): Promise<Started> {
   const { clock } = tables;
   const reports: SweepReport[] = [];
-  const flows = await dnsFlows();
+  const flows = await dnsFlows(options);
   const sweeper = new FlowSweeper({
     flows,
     open: tables.open,
@@ -224,9 +225,10 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('repeats the sweep of a changing table five times, then treats the seen flows as all', async () => {
+  it('repeats the sweep of a changing table five times, then treats the seen flows as all, and forgets removed frontends', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]], changed: true });
-    const started = await sweeperOver(tables);
+    const started = await sweeperOver(tables, { isDeleted: true });
+    assert.equal(started.flows.handOver().udp.length, 1);
     const stop = new AbortController();
     const running = started.sweeper.start(stop.signal);
     started.sweeper.request();
@@ -239,6 +241,7 @@ describe('flow sweeper', () => {
     await aWhile();
     assert.equal(tables.opened, 5);
     assert.equal(tables.deleted.length, 5);
+    assert.equal(started.flows.handOver().udp.length, 0);
     stop.abort();
     await running;
   });

@@ -41,7 +41,7 @@ it('IPVS mode after a torn write of iptables mode leads to no endpoint of long a
     await scene.run(1000);
     const moved = slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.20'] });
     scene.put(OBJECTS.map((object) => (nameOf(object) === 'web-1' ? moved : object)));
-    for (let i = 0; i < 4000 && torn < 2; i++) await scene.run(10);
+    for (let i = 0; i < 4000 && torn < 4; i++) await scene.run(10);
     await scene.run(10);
     assert.deepEqual([...reached(scene)], ['10.244.1.20:8080']);
     const met = new Set<string>();

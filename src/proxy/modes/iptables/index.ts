@@ -106,7 +106,8 @@ class IptablesFamily extends RulesFamily {
   }
 
   async #apply(tables: TablesPlan, settings: SettingsPlan, signal: AbortSignal): Promise<FamilyReport> {
-    const written = await this.tables.apply(tables, signal);
+    const report = await this.tables.apply(tables, signal);
+    const written = { ...report, skipped: [...report.skipped, ...tables.waiting] };
     // route_localnet opens a door (CVE-2020-8558). Its guard must be installed first, so the setting comes last.
     if (written.outcome !== 'complete' || settings.writes.length === 0) return written;
     return mergeReports([written, await this.#settings.apply(settings)]);

@@ -5,9 +5,10 @@
  * 1. The cost follows the change: a ServicePort is rendered when it changed, or when the node's addresses changed and it
  *    depends on them. Objects that it no longer has are released.
  * 2. The result does not depend on the history (invariant 12): an object exists as long as one ServicePort asks for it
- *    (`shared.ts`), and of two values the one counts whose owner sorts first.
+ *    (`shared.ts`), and of two servers the one counts whose owner sorts first.
  */
 import type { Address } from '../../../base/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { Shared } from '../../reconcile/shared.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
@@ -22,6 +23,11 @@ import { type IpvsSettings, staticChains } from './static-chains.ts';
 
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
+/** An object of two Services has no owner: it must not wait for one of them that the kernel refuses. */
+function ofBoth<T extends { readonly owner: ServiceKey | undefined }>(a: T, b: T): T {
+  return a.owner === b.owner ? a : { ...a, owner: undefined };
+}
+
 export class IpvsDesired {
   readonly #settings: IpvsSettings;
   readonly #ports = new Map<ServicePortKey, ServicePort>();
@@ -29,8 +35,8 @@ export class IpvsDesired {
   /** ServicePorts whose rendering depends on the node's addresses. */
   readonly #ofHost = new Set<ServicePortKey>();
   readonly #servers = new Shared<string, WantedServer>();
-  readonly #addresses = new Shared<Address, OwnedAddress>();
-  readonly #entries = new Shared<string, OwnedEntry>();
+  readonly #addresses = new Shared<Address, OwnedAddress>(ofBoth);
+  readonly #entries = new Shared<string, OwnedEntry>(ofBoth);
   readonly #detours: DispatchTree;
   /** Chains of ServicePorts that changed since the last call; a chain to remove is undefined. */
   #chains = new Map<ChainKey, Chain | undefined>();

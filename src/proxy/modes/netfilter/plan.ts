@@ -13,7 +13,7 @@
  */
 import type { Family } from '../../../base/address.ts';
 import { lineDiff } from '../../reconcile/compare.ts';
-import type { Phase, Step } from '../../reconcile/step.ts';
+import type { Phase, SkippedStep, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import {
@@ -49,6 +49,8 @@ export interface TablesPlan {
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
   /** Keys of the jumps in the kernel's order, once all restores succeeded. */
   readonly order: readonly string[];
+  /** Services whose packets still meet a rule of a Service that is set aside. */
+  readonly waiting: readonly SkippedStep[];
 }
 
 /** A write of one chain: from the believed rules to the desired ones. */
@@ -85,7 +87,7 @@ export function planTables(
   only?: (key: ChainKey) => boolean,
 ): TablesPlan {
   const isIncluded = (key: ChainKey) => only?.(key) !== false;
-  const pending = withoutSetAside(writesOf(chains), { family, setAside });
+  const { writes: pending, waiting } = withoutSetAside(writesOf(chains), { family, setAside });
   const writes = only === undefined ? pending : pending.filter(({ key }) => isIncluded(key)).flatMap(additionOf);
   const missing = [...delta.create.values()].filter(({ table, target }) => isIncluded(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
@@ -106,6 +108,7 @@ export function planTables(
       ...gone.map((entry) => [jumpKey(entry), undefined] as const),
     ]),
     order: orderAfter(order, jumps),
+    waiting,
   };
 }
 
@@ -131,6 +134,11 @@ function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
   return writes;
 }
 
+interface WithoutSetAside {
+  readonly writes: readonly Write[];
+  readonly waiting: TablesPlan['waiting'];
+}
+
 interface SetAsideInput {
   readonly family: Family;
   readonly setAside: SetAside;
@@ -141,8 +149,8 @@ interface SetAsideInput {
  * lines (invariants 3 and 6). `writes` must be all pending writes: when a leaf of a tree splits or merges, a line moves from
  * one chain to another, and its old chain changes too.
  */
-function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
-  if (setAside.size === 0) return [...writes];
+function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): WithoutSetAside {
+  if (setAside.size === 0) return { writes, waiting: [] };
   const isAside = ({ owner }: Rule) => owner !== undefined && setAside.has(owner);
   const allowed = writes.filter((write) => {
     const owner = ownerOf(write);
@@ -154,9 +162,28 @@ function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsid
   });
   const placed = new Set(textsWhere(isAside, wanted, 'to'));
   const held = heldLines(wanted, (line) => isAside(line) && !placed.has(line.text));
-  return wanted
-    .map((write): Write => ({ ...write, to: write.to && [...(held.get(write.key) ?? []), ...write.to] }))
-    .filter(({ from, to }) => from === undefined || to === undefined || !sameChain(from, to));
+  return {
+    writes: wanted
+      .map((write): Write => ({ ...write, to: write.to && [...(held.get(write.key) ?? []), ...write.to] }))
+      .filter(({ from, to }) => from === undefined || to === undefined || !sameChain(from, to)),
+    waiting: wanted.flatMap((write) => behindHeld(family, write, held.get(write.key) ?? [])),
+  };
+}
+
+/** The Services whose rules come after a present rule that takes their packets: the frontend was another Service's before. */
+function behindHeld(family: Family, { key, to = [] }: Write, held: Chain): SkippedStep[] {
+  const holders = new Map(held.map(({ text, owner }) => [matchOf(text), owner]));
+  if (holders.size === 0) return [];
+  return to.flatMap(({ text, owner }) => {
+    const blockedBy = holders.get(matchOf(text));
+    if (owner === undefined || blockedBy === undefined || blockedBy === owner) return [];
+    return [{ key: stepKey(family, key), family, owner, blockedBy }];
+  });
+}
+
+/** The packets that a rule is for: its text without comment and target. */
+function matchOf(text: string): string {
+  return text.replace(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/, '').replace(/ ?-[jg] .*$/, '');
 }
 
 function* textsWhere(is: (line: Rule) => boolean, writes: readonly Write[], at: 'from' | 'to'): Generator<string> {

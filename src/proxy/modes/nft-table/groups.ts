@@ -6,7 +6,7 @@
 import type { Family } from '../../../base/address.ts';
 import type { Latin1Bytes, NftSet, ReadChain } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import type { Step } from '../../reconcile/step.ts';
+import type { SkippedStep, Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain, OwnedElement, TableLayout } from './layout.ts';
@@ -25,6 +25,13 @@ export interface ChainChange {
   readonly name: string;
   readonly from: ReadChain;
   readonly to: NftChain;
+}
+
+export interface ChangeGroups {
+  /** In the order of writing. */
+  readonly groups: readonly ChangeGroup[];
+  /** What is left out together with the changes of a Service that is set aside: both change the same frontend. */
+  readonly waiting: readonly SkippedStep[];
 }
 
 export interface ChangeGroup {
@@ -50,8 +57,7 @@ export interface PendingGroups extends TableOf {
 /** Limit of the shared elements of one group. They do not depend on each other. */
 const MAX_SHARED = 1000;
 
-/** The groups in the order of writing. */
-export function changeGroups({ family, layout, chains, elements }: PendingGroups, setAside: SetAside): ChangeGroup[] {
+export function changeGroups({ family, layout, chains, elements }: PendingGroups, setAside: SetAside): ChangeGroups {
   const first: ElementChange[] = [];
   const last: ElementChange[] = [];
   const own: ElementChange[] = [];
@@ -63,12 +69,16 @@ export function changeGroups({ family, layout, chains, elements }: PendingGroups
   const rewritten = [...chains.update].map(([name, { from, to }]): ChainChange => ({ name, from, to }));
   const ofAll = rewritten.filter(({ to }) => to.owner === undefined);
   const ofOne = rewritten.filter(({ to }) => to.owner !== undefined);
-  return [
-    ...ofAll.map((chain) => ({ steps: [chainStep(family, chain)], chains: [chain], changes: [] })),
-    ...shared(family, 'needed first', first),
-    ...together({ family, layout }, { changes: own, chains: ofOne }, setAside),
-    ...shared(family, 'shared', last),
-  ];
+  const { groups, waiting } = together({ family, layout }, { changes: own, chains: ofOne }, setAside);
+  return {
+    groups: [
+      ...ofAll.map((chain) => ({ steps: [chainStep(family, chain)], chains: [chain], changes: [] })),
+      ...shared(family, 'needed first', first),
+      ...groups,
+      ...shared(family, 'shared', last),
+    ],
+    waiting,
+  };
 }
 
 function* changesIn(elements: PendingElements): Generator<ElementChange> {
@@ -104,15 +114,30 @@ interface OwnChanges {
   readonly chains: readonly ChainChange[];
 }
 
+/** The changes of one group, and all Services that have a part in it. */
+interface Joined {
+  readonly changes: ElementChange[];
+  readonly chains: ChainChange[];
+  readonly owners: Set<string>;
+}
+
+/** The Services of a group that wait for one that is set aside. An element that was read has none, and may be any Service's. */
+function waitingIn(family: Family, { changes, owners }: Joined, setAside: SetAside): SkippedStep[] {
+  const [blockedBy = ''] = owners.intersection(setAside);
+  const waiting: (string | undefined)[] = [...owners.difference(setAside)];
+  if (changes.some(({ from }) => from !== undefined && from.owner === undefined)) waiting.push(undefined);
+  return waiting.map((owner) => ({ key: ownKey(family, owner ?? blockedBy), family, owner, blockedBy }));
+}
+
 /** Groups by Service and by frontend: an element that was read has no owner, and another Service may take over a frontend. */
-function together(of: TableOf, { changes, chains }: OwnChanges, setAside: SetAside): ChangeGroup[] {
+function together(of: TableOf, { changes, chains }: OwnChanges, setAside: SetAside): ChangeGroups {
   const { family } = of;
   const { ofElement, ofOwner } = namesOf(of, changes);
-  const groups = new Map<string, { changes: ElementChange[]; chains: ChainChange[]; owners: Set<string> }>();
+  const groups = new Map<string, Joined>();
   const groupNamed = (name: string) => {
     const known = groups.get(name);
     if (known !== undefined) return known;
-    const group = { changes: [], chains: [], owners: new Set<string>() };
+    const group: Joined = { changes: [], chains: [], owners: new Set<string>() };
     groups.set(name, group);
     return group;
   };
@@ -127,16 +152,22 @@ function together(of: TableOf, { changes, chains }: OwnChanges, setAside: SetAsi
     group.chains.push(chain);
     group.owners.add(owner);
   }
-  return [...groups.values()]
-    .filter(({ owners }) => setAside.size === 0 || owners.isDisjointFrom(setAside))
-    .map(({ changes: all, chains: rewritten, owners: [owner] }) => {
-      const [change] = all;
+  const isWritten = ({ owners }: Joined) => setAside.size === 0 || owners.isDisjointFrom(setAside);
+  const all = [...groups.values()];
+  return {
+    waiting:
+      setAside.size === 0
+        ? []
+        : all.filter((one) => !isWritten(one)).flatMap((one) => waitingIn(family, one, setAside)),
+    groups: all.filter(isWritten).map(({ changes: ofGroup, chains: rewritten, owners: [owner] }) => {
+      const [change] = ofGroup;
       const ofChains = rewritten.map((chain) => chainStep(family, chain));
       if (change === undefined) return { steps: ofChains, chains: rewritten, changes: [] };
       const key = owner === undefined ? sharedKey(family, change) : ownKey(family, owner);
-      const { steps } = groupOf(family, { key, owner }, all);
-      return { steps: [...ofChains, ...steps], chains: rewritten, changes: all };
-    });
+      const { steps } = groupOf(family, { key, owner }, ofGroup);
+      return { steps: [...ofChains, ...steps], chains: rewritten, changes: ofGroup };
+    }),
+  };
 }
 
 interface GroupNames {

@@ -6,7 +6,7 @@
 
 import type { Family } from '../../../base/address.ts';
 import type { NftSet, NftWrite, ReadChain } from '../../../kernel/nftables-kernel.ts';
-import type { Step } from '../../reconcile/step.ts';
+import type { SkippedStep, Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import {
@@ -35,6 +35,8 @@ export interface Transaction {
   readonly elements: readonly ElementChange[];
   /** The keys of its steps. */
   readonly steps: readonly string[];
+  /** All that follow need its objects. */
+  readonly isFoundation?: boolean;
   /** It deletes objects that may still be in use: before 6.2 the kernel releases a chain some time after its last element. */
   readonly mayWait?: boolean;
 }
@@ -45,6 +47,8 @@ export interface TablePlan {
   readonly transactions: readonly Transaction[];
   /** More is pending than is planned. */
   readonly isPart?: boolean;
+  /** What waits for a Service that is set aside. */
+  readonly waiting: readonly SkippedStep[];
 }
 
 /** Limit of the changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
@@ -56,12 +60,13 @@ const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
-  const groups = changeGroups(pending, setAside);
+  const { groups, waiting } = changeGroups(pending, setAside);
   const { room = Number.POSITIVE_INFINITY } = pending;
   const limit = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
-  const first = foundation(pending, limit(MAX_OBJECTS, BYTES_AN_OBJECT));
+  const wanted = { ...pending, chains: withoutAside(pending.chains, setAside) };
+  const first = foundation(wanted, limit(MAX_OBJECTS, BYTES_AN_OBJECT));
   const last = setAside.size === 0 ? demolition(pending) : [];
-  const built = first.length === 0 ? [] : objectSteps(pending, 'create');
+  const built = first.length === 0 ? [] : objectSteps(wanted, 'create');
   const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
   const keysOf = (steps: readonly Step[]) => steps.map(({ key }) => key);
   return {
@@ -73,7 +78,15 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
     ],
     steps: [...built, ...gone, ...groups.flatMap(({ steps }) => steps)],
+    waiting,
   };
+}
+
+/** New chains of a Service that is set aside are left out: the kernel may refuse their rules, and nothing leads there. */
+function withoutAside(chains: PendingTable['chains'], setAside: SetAside): PendingTable['chains'] {
+  if (setAside.size === 0) return chains;
+  const isAside = ({ owner }: NftChain) => owner !== undefined && setAside.has(owner);
+  return { ...chains, create: new Map([...chains.create].filter(([, chain]) => !isAside(chain))) };
 }
 
 /** A part of a transaction: writes, and the object that they complete. */
@@ -101,6 +114,7 @@ function foundation({ hasTable, chains, sets }: PendingTable, limit: number): Tr
     sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
     elements: [],
     steps: [],
+    isFoundation: true,
   }));
 }
 

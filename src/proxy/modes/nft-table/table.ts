@@ -149,11 +149,12 @@ export class NftTable {
   }
 
   /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
-  async apply({ transactions, isPart = false }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
+  async apply({ transactions, isPart = false, waiting }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
-      const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
+      const { isWaiting, isLost, ...written } = await applyTransactions(transactions, target, signal);
+      const report = { ...written, skipped: waiting };
       this.#isWaiting = isWaiting;
       if (report.isMistaken === true) {
         // A refused transaction changed nothing: what is believed shows what another program did.
@@ -231,7 +232,8 @@ async function applyTransactions(
       isLost = true;
       failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
     }
-    if (isLost || failed.some(({ key }) => key === whole(target.family).key)) break;
+    const isNeeded = transaction.isFoundation === true && failed.length > 0;
+    if (isLost || isNeeded || failed.some(({ key }) => key === whole(target.family).key)) break;
   }
   const states = { isWaiting, isLost, isMistaken };
   if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };
@@ -242,13 +244,22 @@ function whole(family: Family): Pick<FailedStep, 'key' | 'family' | 'kind' | 'ow
   return { key: `${family} nftables`, family, kind: 'rules', owner: undefined, line: undefined };
 }
 
-function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): FailedStep {
+function failure(family: Family, { writes, chains }: Transaction, refusal: NftRefusal): FailedStep {
   const { write, element, cause } = refusal;
   const blame = refusal.blame === 'content' ? 'content' : 'environment';
   const what = writes[write];
   if (what === undefined || !('elements' in what)) {
-    const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
-    return { ...whole(family), blame, cause: `${cause}${name}` };
+    const name = what === undefined ? '' : `${what.kind} ${'chain' in what ? what.chain : ''}`;
+    const ofChain = what !== undefined && 'chain' in what ? new Map(chains).get(what.chain)?.owner : undefined;
+    if (ofChain === undefined || blame === 'environment') return { ...whole(family), blame, cause: `${cause} ${name}` };
+    return {
+      ...whole(family),
+      key: ownKey(family, ofChain),
+      owner: ofChain,
+      line: name,
+      blame,
+      cause: `${cause}: ${name}`,
+    };
   }
   const entry = (element === undefined ? undefined : what.elements[element]) as OwnedElement | undefined;
   if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };

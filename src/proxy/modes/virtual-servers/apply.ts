@@ -136,7 +136,9 @@ class Application {
     const applied = this.#done.size;
     const hasFailed = this.#failed.length > 0 || this.#isMistaken;
     const outcome = !hasFailed ? 'complete' : applied > 0 ? 'partial' : 'failed';
-    return { outcome, applied, failed: this.#failed, skipped: this.#skipped, isMistaken: this.#isMistaken };
+    const { waiting, tables } = this.#parts.plan;
+    const skipped = [...this.#skipped, ...waiting, ...tables.waiting];
+    return { outcome, applied, failed: this.#failed, skipped, isMistaken: this.#isMistaken };
   }
 
   /** Write one stage; returns whether all of it succeeded. */

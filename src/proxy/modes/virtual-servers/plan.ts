@@ -20,7 +20,7 @@
  */
 import type { Address, Family } from '../../../base/address.ts';
 import type { KernelWrite, Server } from '../../../kernel/ipvs-kernel.ts';
-import type { Phase, Step, StepName } from '../../reconcile/step.ts';
+import type { Phase, SkippedStep, Step, StepName } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import { type ChainKey, chainKey, IPVS_FILTER, isDetourChain, OUT_FILTER, SERVICES } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
@@ -56,6 +56,8 @@ export interface ServersPlan extends StagedWrites {
   readonly steps: readonly Step[];
   /** After this plan, no object of ours remains in this family. */
   readonly removesAll: boolean;
+  /** Removals that wait for a Service that is set aside, because nobody knows whose the objects are. */
+  readonly waiting: readonly SkippedStep[];
 }
 
 export function planServers(state: ServersState, setAside: SetAside): ServersPlan {
@@ -64,9 +66,16 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
   const keep = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
+  const waiting: SkippedStep[] = [];
   // An object that was read has no owner: it may belong to a Service that is set aside.
-  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
-    setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
+  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) => {
+    const [blockedBy] = setAside;
+    if (blockedBy === undefined) return writes;
+    for (const { step: key, owner } of writes) {
+      if (owner === undefined && !setAside.has(key)) waiting.push({ key, family, owner, blockedBy });
+    }
+    return writes.filter((one) => one.owner !== undefined && !isAside(one));
+  };
   const tables = state.tables.plan(setAside);
   const isInstalled = state.tables.isWrittenBut(isDetourChain);
   const retire = remove(retirements(state));
@@ -109,6 +118,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
       !isInstalled && !(hasRule(state, chainKey('filter', IPVS_FILTER), () => true) && leavesToServers(state)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
+    waiting,
   };
 }
 
@@ -153,7 +163,9 @@ function retirements(state: ServersState): Retirement[] {
     const server = state.servers.applied?.get(key);
     if (server === undefined) continue;
     const step = serverStep(family, key);
-    retired.push({ server: server.server, step, owner: server.owner, destinations, isServerGone: gone.has(key) });
+    // A frontend may have been read, or have gone from one Service to another.
+    const { owner } = state.servers.desired.get(key) ?? server;
+    retired.push({ server: server.server, step, owner, destinations, isServerGone: gone.has(key) });
   }
   return retired;
 }
