@@ -121,12 +121,10 @@ interface Joined {
   readonly owners: Set<string>;
 }
 
-/** The Services of a group that wait for one that is set aside. An element that was read has none, and may be any Service's. */
-function waitingIn(family: Family, { changes, owners }: Joined, setAside: SetAside): SkippedStep[] {
+/** The Services of a group that wait for one that is set aside. */
+function waitingIn(family: Family, { owners }: Joined, setAside: SetAside): SkippedStep[] {
   const [blockedBy = ''] = owners.intersection(setAside);
-  const waiting: (string | undefined)[] = [...owners.difference(setAside)];
-  if (changes.some(({ from }) => from !== undefined && from.owner === undefined)) waiting.push(undefined);
-  return waiting.map((owner) => ({ key: ownKey(family, owner ?? blockedBy), family, owner, blockedBy }));
+  return [...owners.difference(setAside)].map((owner) => ({ key: ownKey(family, owner), family, owner, blockedBy }));
 }
 
 /** Groups by Service and by frontend: an element that was read has no owner, and another Service may take over a frontend. */
