@@ -181,10 +181,14 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (hasWritten) agent.sweeper.request(hurries);
     else requests.hurries ||= hurries;
-    await settle(observers, ended).then(
-      () => syncLog.workedBeside(PORTS_FAILED, 'health check ports can be served again'),
-      (error) => syncLog.failedBeside(PORTS_FAILED, causeOf(error)),
+    const isSettled = await settle(observers, ended).then(
+      () => true,
+      (error) => {
+        syncLog.failedBeside(PORTS_FAILED, causeOf(error), 'the sync runs again');
+        return false;
+      },
     );
+    if (isSettled) syncLog.workedBeside(PORTS_FAILED, 'health check ports can be served again');
     // A Service that the kernel refuses must not delay units that wait for readiness.
     if (hasWritten) onSynced();
     // Last, because it takes a moment.
@@ -192,7 +196,7 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
       mustRelease = false;
       platform.process.releaseMemory();
     }
-    return report.outcome === 'complete';
+    return report.outcome === 'complete' && isSettled;
   };
   return async () => {
     try {

@@ -50,6 +50,7 @@ export class KernelWatch {
   readonly #backoff: RepairBackoff;
   readonly #outdated: TroubleLog;
   readonly #unchecked: TroubleLog;
+  readonly #unknownFacts: TroubleLog;
   readonly #unread: TroubleLog;
   readonly #noticeChecks: Allowance;
   #hasBegun = false;
@@ -66,6 +67,7 @@ export class KernelWatch {
     const { clock } = agent;
     this.#outdated = new TroubleLog({ log, clock, level: 'info' });
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
+    this.#unknownFacts = new TroubleLog({ log, clock, level: 'warn' });
     this.#unread = new TroubleLog({ log, clock, level: 'warn' });
     this.#wait = new Wait(clock);
     this.#noticeChecks = new Allowance(clock, NOTICE_CHECKS);
@@ -203,9 +205,13 @@ export class KernelWatch {
     if (mode.isWaiting) onWaiting();
     try {
       await this.#checkFacts();
-    } finally {
-      await this.#checkRules(undefined);
+      this.#unknownFacts.over({ text: 'the Node and this machine can be looked at again' });
+    } catch (error) {
+      const cause = causeOf(error);
+      const text = `cannot look whether the Node or this machine changed: ${cause}`;
+      if (!this.#options.signal.aborted) this.#unknownFacts.tell({ cause, facts: { cause }, text });
     }
+    await this.#checkRules(undefined);
   }
 
   async #checkFacts(): Promise<void> {
@@ -226,7 +232,7 @@ export class KernelWatch {
   async #checkRules(by: Committer | undefined): Promise<void> {
     const { log, signal, health, readBudget } = this.#options;
     const { mode } = this.#agent;
-    // Before the first complete sync there is nothing to check; health reports what is pending then.
+    // Before a family was read there is nothing to check; health reports what is pending then.
     const found = await this.#alone(() => probe(mode, signal));
     if (found === 'in place' || found === 'unclear') health.verified();
     const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
@@ -275,10 +281,11 @@ async function mayHaveChanged(
   unread: TroubleLog,
 ): Promise<boolean> {
   const late = new AbortController();
-  const cancel = clock.after(READING_TIMEOUT_MS, () => late.abort());
+  let cancel: () => void = () => undefined;
   let began = clock.now();
   try {
     const { reading } = await mutex(() => {
+      cancel = clock.after(READING_TIMEOUT_MS, () => late.abort());
       began = clock.now();
       const reading = mode.probe.differs(AbortSignal.any([signal, late.signal]));
       // It starts while no sync writes, and is awaited below, without the mutex.

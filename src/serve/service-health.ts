@@ -169,6 +169,17 @@ export class ServiceHealth {
   }
 
   async #sync(): Promise<void> {
+    this.#cancelRetry();
+    try {
+      await this.#serve();
+    } catch (error) {
+      this.#retryLater();
+      throw error;
+    }
+    if (this.#unbound.size > 0) this.#retryLater();
+  }
+
+  async #serve(): Promise<void> {
     const addresses = await this.#whereToListen();
     if (!this.#isUnsettled && sameData([...addresses], [...this.#addresses])) return;
     this.#addresses = addresses;
@@ -189,13 +200,12 @@ export class ServiceHealth {
     for (const [key, { checked, address }] of wanted) {
       if (!this.#servers.has(key)) await this.#open(key, checked, address);
     }
-    this.#cancelRetry();
-    if (this.#unbound.size > 0) this.#retryLater();
   }
 
-  /** Without a change there may be no sync for an hour. */
+  /** Without a change there may be no sync for an hour. Who synced was told of the failure. */
   #retryLater(): void {
-    const retry = () => void this.#mutex(() => this.#sync()).catch(() => this.#retryLater());
+    if (this.#isClosed) return;
+    const retry = () => void this.#mutex(() => this.#sync()).catch(() => undefined);
     this.#cancelRetry = this.#parts.clock.after(PORT_RETRY_MS, retry);
   }
 

@@ -168,6 +168,15 @@ describe('health check ports of Services', () => {
     assert.equal((await ask())?.status, 503);
   });
 
+  it('are served without another sync, where the addresses of the node could not be asked for', async () => {
+    canAsk = false;
+    health.update(new Map([port({ key: 'default/web:http' })]));
+    await assert.rejects(health.sync(ALL), /ENOBUFS/);
+    canAsk = true;
+    clock.advance(5000);
+    await until('the port is served', async () => (await ask())?.status === 503);
+  });
+
   it('that another program holds until they are wanted no more end without having been bound', async (test) => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));

@@ -277,17 +277,12 @@ export function writtenChanges({
   const without = new Map<ServiceKey, string>();
   const hasFailed = outcome === 'failed';
   if (outcome === 'complete') return { hasFailed, hasWritten: true, without, why: '' };
+  const unwritten = (why: string) => ({ hasFailed, hasWritten: false, without, why });
   const open = failed.find(({ blame, owner }) => blame === 'environment' || owner === undefined);
+  if (open !== undefined) return unwritten(`${open.key}: ${firstLine(open.cause)}`);
   const waits = skipped.find(({ owner }) => owner === undefined);
-  if (open !== undefined || waits !== undefined || failed.length === 0) {
-    const why =
-      open !== undefined
-        ? `${open.key}: ${firstLine(open.cause)}`
-        : waits === undefined
-          ? 'not all was written'
-          : `${waits.key} waits for ${waits.blockedBy}`;
-    return { hasFailed, hasWritten: false, without, why };
-  }
+  if (waits !== undefined) return unwritten(`${waits.key} waits for ${waits.blockedBy}`);
+  if (failed.length === 0) return unwritten('not all was written');
   for (const { owner = '', key, cause } of failed)
     if (!without.has(owner)) without.set(owner, `the kernel refused ${key}: ${firstLine(cause)}`);
   for (const { owner = '', key, blockedBy } of skipped)

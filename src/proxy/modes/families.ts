@@ -346,29 +346,32 @@ function kernelFailure(cause: string): ApplyReport {
   return failedReport({ key: 'the kernel', family: undefined, kind: 'kernel' }, cause);
 }
 
-function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
+function probeOf(all: readonly FamilyMode[], node: NodePart): KernelProbe {
+  /** The next sync reads the others anyway. Before the first one nothing is known, and all are asked. */
+  const known = () => {
+    const read = all.filter(({ isKnown }) => isKnown);
+    return read.length > 0 ? read : all;
+  };
   return {
     async isInstalled(signal) {
       if (!(await node.isInstalled())) return false;
-      // A family that could not be read has no rules yet that may be gone.
-      const known = families.filter(({ isKnown }) => isKnown);
-      const asked = await inTurn(known.length > 0 ? known : families, (mode) => mode.isInstalled(signal));
-      return !answersOf(asked, (isThere) => !isThere).includes(false);
+      const asked = await inTurn(known(), (mode) => mode.isInstalled(signal));
+      return answersOf(asked, (isThere) => !isThere).every((isThere) => isThere);
     },
     async heard() {
-      const asked = await inTurn(families, async (mode) => (await mode.heard?.()) ?? ({ kind: 'unknown' } as Heard));
+      const asked = await inTurn(known(), async (mode) => (await mode.heard?.()) ?? ({ kind: 'unknown' } as Heard));
       const answers = answersOf(asked, ({ kind }) => kind === 'something');
       const of = (kind: Heard['kind']) => answers.find((answer) => answer.kind === kind);
       const nothing = answers.find(({ by }) => by !== undefined) ?? { kind: 'nothing' };
       return of('something') ?? of('unknown') ?? nothing;
     },
     async mayDiffer() {
-      const asked = await inTurn(families, async (mode) => (await mode.mayDiffer?.()) === true);
+      const asked = await inTurn(known(), async (mode) => (await mode.mayDiffer?.()) === true);
       return answersOf(asked, (mayDiffer) => mayDiffer).includes(true);
     },
     async differs(signal) {
       // The reading of one family is waited for where that of another failed: its process would outlive an agent that ends.
-      const readings = await Promise.allSettled(families.map((mode) => mode.differs?.(signal) ?? false));
+      const readings = await Promise.allSettled(known().map((mode) => mode.differs?.(signal) ?? false));
       const answers = answersOf(readings, (isOther) => isOther === true);
       if (answers.includes(true)) return true;
       return answers.includes(undefined) ? undefined : false;

@@ -1,6 +1,6 @@
 /**
  * Values that several owners share. A value exists while an owner requests it; the owner whose name sorts first decides it, unless `join` makes
- * one value of two. Pure.
+ * one value of two, in any order. Pure.
  */
 export class Shared<K, V> {
   readonly #join: ((a: V, b: V) => V) | undefined;

@@ -53,7 +53,7 @@ export interface FailedStep extends StepName {
 export interface SkippedStep extends Pick<StepName, 'key' | 'family'> {
   /** The Service that waits; undefined for a shared object, for which many wait. */
   readonly owner: string | undefined;
-  /** The step because of which it was not tried. */
+  /** The step, or the refused Service, because of which it was not tried. */
   readonly blockedBy: string;
 }
 

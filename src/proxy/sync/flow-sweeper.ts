@@ -119,13 +119,9 @@ export class FlowSweeper {
         continue;
       }
       if (due.includes('opening')) this.#hurries = false;
-      const { outcome, worked } = await this.sweep(signal, due);
-      failures = outcome === 'complete' ? 0 : failures + 1;
-      if (outcome === 'changed' && failures >= MAX_CHANGED_SWEEPS) {
-        // The seen flows count as all, unless rules were written meanwhile.
-        if (!this.#isRequested) flows.swept(flows.begin(due));
-        failures = 0;
-      }
+      const isLast = failures + 1 >= MAX_CHANGED_SWEEPS;
+      const { outcome, worked } = await this.sweep(signal, due, isLast);
+      failures = outcome === 'complete' || (outcome === 'changed' && isLast) ? 0 : failures + 1;
       if (failures > 0 || flows.isDirty) this.#isRequested = true;
       if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(worked);
       const shortest =
@@ -153,8 +149,8 @@ export class FlowSweeper {
     this.#nodeAddresses = nodeAddresses;
   }
 
-  /** One sweep of all families. A failure is in the report. */
-  async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = FLOW_KINDS): Promise<SweepReport> {
+  /** One sweep of all families. A failure is in the report. If it `isLast`, the flows that it saw of a changing table count as all. */
+  async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = FLOW_KINDS, isLast = false): Promise<SweepReport> {
     const { flows, clock, onSweep } = this.#parts;
     const counts = new Map(kinds.map((kind) => [kind, newCount()]));
     const marks = flows.begin(kinds);
@@ -169,7 +165,9 @@ export class FlowSweeper {
       cause = causeOf(error);
     }
     if (signal.aborted) outcome = 'stopped';
-    if (outcome === 'complete') flows.swept(marks);
+    // Not where rules were written meanwhile.
+    const isEnough = outcome === 'changed' && isLast && !this.#isRequested;
+    if (outcome === 'complete' || isEnough) flows.swept(marks);
     else flows.notSwept(marks);
     if (outcome === 'complete' && kinds.length === FLOW_KINDS.length && !flows.isAllPending)
       this.#nodeAddresses = sweep.now;

@@ -69,6 +69,7 @@ export async function applyIsolating(
     // Another program may have written meanwhile: the tool refuses the deletion of a rule that is gone. The next attempt reads the kernel.
     if (!mode.isObserved && !state.hasReadAgain) {
       state.hasReadAgain = true;
+      state.tries -= 1;
       continue;
     }
     const named = refusals.filter((step) => step.line !== undefined && !refused.has(refusedKey(step)));
@@ -118,6 +119,8 @@ async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]
   // Refused without any Service: the cause is not a Service.
   if (isRefusal(without)) return reportOf(state, without);
   await admit(state, { owners: [...owners], isKnownBad: true, failures: failuresOf(without).length });
+  // A refused attempt says of all steps that they were skipped, and not which wait.
+  if (isRefusal(state.last)) await attempt(state);
   // The last refusals are in `refused`; failures for other reasons are reported beside them.
   return reportOf(state, { ...state.last, failed: failuresOf(state.last) });
 }

@@ -92,6 +92,29 @@ describe('a frontend that goes from one Service to another, of which the kernel 
     }
   });
 
+  it('iptables mode: the same where the rules of the next one come into other chains', async () => {
+    const kernel = new FakeIptables();
+    const rig = new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 });
+    rig.put(...web('old', OLD));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    kernel.options = { refuse: (line) => line.includes(`--to-destination ${BAD}:`) };
+    rig.put(...givenAway, ...NEW);
+    for (let n = 3; n <= 80; n++)
+      rig.put(...web(`web-${n}`, { n, endpoint: `10.244.0.${n}`, spec: { externalIPs: [`192.0.2.${n}`] } }));
+    for (let n = 1; n <= 2; n++) assert.deepEqual(unwritten(await rig.sync()), ['default/new', 'default/old']);
+  });
+
+  it('IPVS mode: the former Service, whose endpoint stands, does not count as deleted', async () => {
+    const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
+    rig.put(...web('old', OLD));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    kernel.options = { ...kernel.options, intercept: refusesBad };
+    rig.remove('Service', 'default/old').remove('EndpointSlice', 'default/old-1');
+    const report = await rig.put(...web('new', { n: 2, endpoint: BAD, spec: OLD.spec })).sync();
+    assert.equal(kernel.virtual.get(`TCP ${SHARED}:80`)?.destinations.size, 1);
+    assert.deepEqual(unwritten(report), ['default/new', 'default/old']);
+  });
+
   it('IPVS mode: the next Service has no endpoints of the former one', async () => {
     const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
     rig.put(...web('old', OLD));
@@ -125,6 +148,66 @@ describe('beside a Service that the kernel refuses', () => {
       assert.deepEqual(unwritten(await rig.sync()), [`default/${bad}`]);
       assert.ok(kernel.virtual.has(`TCP ${SHARED}:443`));
       assert.ok(kernel.dump().some((line) => line.includes('address') && line.includes(SHARED)));
+    });
+  }
+
+  it('IPVS mode removes an address that two Services shared', async () => {
+    const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
+    const externalIPs = [SHARED];
+    rig.put(...web('a', { n: 1, endpoint: '10.244.0.1', spec: { externalIPs } }));
+    rig.put(...web('b', { n: 2, endpoint: '10.244.0.2', spec: { externalIPs, ports: [{ port: 443 }] } }));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    kernel.options = { ...kernel.options, intercept: refusesBad };
+    for (const name of ['a', 'b'])
+      rig.remove('Service', `default/${name}`).remove('EndpointSlice', `default/${name}-1`);
+    assert.deepEqual(unwritten(await rig.put(...web('c', { n: 3, endpoint: BAD })).sync()), ['default/c']);
+    assert.deepEqual(
+      kernel.dump().filter((line) => line.includes(SHARED)),
+      [],
+    );
+  });
+
+  it('IPVS mode has all other addresses, where an address that two Services share is refused', async () => {
+    const { rig, kernel } = ipvsRig({ families: ['IPv4'], retry: 3_600_000 });
+    const intercept = (write: Parameters<IpvsKernel['write']>[0][number]) =>
+      write.kind === 'add-address' && write.address === SHARED
+        ? new KernelError('refused', 'EADDRNOTAVAIL')
+        : undefined;
+    kernel.options = { ...kernel.options, intercept };
+    const externalIPs = [SHARED];
+    rig.put(...web('a', { n: 1, endpoint: '10.244.0.1', spec: { externalIPs } }));
+    rig.put(...web('b', { n: 2, endpoint: '10.244.0.2', spec: { externalIPs, ports: [{ port: 443 }] } }));
+    for (const n of [3, 4]) {
+      rig.put(...web(`good-${n}`, { n, endpoint: `10.244.0.${n}` }));
+      assert.deepEqual(unwritten(await rig.sync()), ['default/a', 'default/b']);
+      assert.ok(kernel.dump().includes(`address 10.96.0.${n}`));
+    }
+  });
+
+  it('IPVS mode counts the others as written, also after a restart, while the refused one keeps what was read', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const good = web('good', { n: 2, endpoint: '10.244.0.2' });
+    assert.equal(
+      (await made.rig.put(...web('bad', { n: 1, endpoint: '10.244.0.1' }), ...good).sync()).outcome,
+      'complete',
+    );
+    const { kernel, iptables } = made;
+    kernel.options = { ...kernel.options, intercept: refusesBad };
+    const next = ipvsRig({ families: ['IPv4'], kernel, iptables });
+    next.rig.put(...web('bad', { n: 1, endpoint: BAD }), ...good);
+    assert.deepEqual(unwritten(await next.rig.sync()), ['default/bad']);
+  });
+
+  for (const [how, legacy, all, bad] of [
+    ['the legacy tool names no line', true, 4, [4]],
+    ['so many lines are refused', false, 20, [11, 12, 13, 14, 15, 16, 17, 18, 19, 20]],
+  ] as const) {
+    it(`iptables mode counts the others as written, although the search went by halves: ${how}`, async () => {
+      const kernel = new FakeIptables({ legacy, refuse: (line) => line.includes(`--to-destination ${BAD}:`) });
+      const rig = new Rig({ commands: kernel, families: ['IPv4'] });
+      const isBad = new Set<number>(bad);
+      for (let n = 1; n <= all; n++) rig.put(...web(`web-${n}`, { n, endpoint: isBad.has(n) ? BAD : `10.244.0.${n}` }));
+      assert.deepEqual(unwritten(await rig.sync()), bad.map((n) => `default/web-${n}`).sort());
     });
   }
 

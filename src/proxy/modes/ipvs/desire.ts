@@ -5,7 +5,7 @@
  * 1. The cost follows the change: a ServicePort is rendered when it changed, or when the node's addresses changed and it
  *    depends on them. Objects that it no longer has are released.
  * 2. The result does not depend on the history (invariant 12): an object exists as long as one ServicePort asks for it
- *    (`shared.ts`), and of two servers the one counts whose owner sorts first.
+ *    (`shared.ts`), and of two values the one counts whose owner sorts first.
  */
 import type { Address } from '../../../base/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -23,9 +23,16 @@ import { type IpvsSettings, staticChains } from './static-chains.ts';
 
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
-/** An object of two Services has no owner: it must not wait for one of them that the kernel refuses. */
-function ofBoth<T extends { readonly owner: ServiceKey | undefined }>(a: T, b: T): T {
-  return a.owner === b.owner ? a : { ...a, owner: undefined };
+interface Owned {
+  readonly owner: ServiceKey | undefined;
+  readonly owners?: readonly ServiceKey[];
+}
+
+/** An object of several Services names them all: it waits for a refused one only where all are refused. */
+function ofBoth<T extends Owned>(a: T, b: T): T {
+  const all = new Set([a, b].flatMap(({ owner, owners = [] }) => [...(owner === undefined ? [] : [owner]), ...owners]));
+  const owners = [...all].sort();
+  return owners.length < 2 ? a : { ...a, owner: owners[0], owners };
 }
 
 export class IpvsDesired {

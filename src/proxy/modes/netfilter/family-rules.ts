@@ -175,7 +175,14 @@ export class FamilyRules {
     const { chains, jumps } = this.trackers;
     const deltas = { chains: chains.delta(), jumps: jumps.delta() };
     const { order } = this.#besides;
-    const pending = { family, portionLines, ...deltas, wantedJumps: wantedJumps(this), order };
+    const pending = {
+      family,
+      portionLines,
+      ...deltas,
+      wantedJumps: wantedJumps(this),
+      order,
+      desired: () => chains.desired,
+    };
     return planTables(pending, setAside, only);
   }
 

@@ -75,6 +75,8 @@ export interface PendingTables {
   readonly wantedJumps: WantedJumps;
   /** Keys of the jumps that the kernel has, in its order within each chain. */
   readonly order: readonly string[];
+  /** All desired chains: only where a rule of a Service that is set aside has no place among them. */
+  readonly desired: () => Iterable<readonly [ChainKey, Chain]>;
 }
 
 /**
@@ -82,12 +84,12 @@ export interface PendingTables {
  * be removed stays, and so does a rule of a chain of a dispatch tree.
  */
 export function planTables(
-  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
+  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order, desired }: PendingTables,
   setAside: SetAside,
   only?: (key: ChainKey) => boolean,
 ): TablesPlan {
   const isIncluded = (key: ChainKey) => only?.(key) !== false;
-  const { writes: pending, waiting } = withoutSetAside(writesOf(chains), { family, setAside });
+  const { writes: pending, waiting } = withoutSetAside(writesOf(chains), { family, setAside, desired });
   const writes = only === undefined ? pending : pending.filter(({ key }) => isIncluded(key)).flatMap(additionOf);
   const missing = [...delta.create.values()].filter(({ table, target }) => isIncluded(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
@@ -142,6 +144,7 @@ interface WithoutSetAside {
 interface SetAsideInput {
   readonly family: Family;
   readonly setAside: SetAside;
+  readonly desired: PendingTables['desired'];
 }
 
 /**
@@ -149,7 +152,7 @@ interface SetAsideInput {
  * lines (invariants 3 and 6). `writes` must be all pending writes: when a leaf of a tree splits or merges, a line moves from
  * one chain to another, and its old chain changes too.
  */
-function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): WithoutSetAside {
+function withoutSetAside(writes: readonly Write[], { family, setAside, desired }: SetAsideInput): WithoutSetAside {
   if (setAside.size === 0) return { writes, waiting: [] };
   const isAside = ({ owner }: Rule) => owner !== undefined && setAside.has(owner);
   const allowed = writes.filter((write) => {
@@ -166,19 +169,24 @@ function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsid
     writes: wanted
       .map((write): Write => ({ ...write, to: write.to && [...(held.get(write.key) ?? []), ...write.to] }))
       .filter(({ from, to }) => from === undefined || to === undefined || !sameChain(from, to)),
-    waiting: wanted.flatMap((write) => behindHeld(family, write, held.get(write.key) ?? [])),
+    waiting: behindHeld(family, desired, [...held.values()].flat()),
   };
 }
 
-/** The Services whose rules come after a present rule that takes their packets: the frontend was another Service's before. */
-function behindHeld(family: Family, { key, to = [] }: Write, held: Chain): SkippedStep[] {
+/** The Services whose packets a held rule takes, in whichever chain theirs is: the frontend was another Service's before. */
+function behindHeld(family: Family, desired: PendingTables['desired'], held: Chain): SkippedStep[] {
   const holders = new Map(held.map(({ text, owner }) => [matchOf(text), owner]));
   if (holders.size === 0) return [];
-  return to.flatMap(({ text, owner }) => {
-    const blockedBy = holders.get(matchOf(text));
-    if (owner === undefined || blockedBy === undefined || blockedBy === owner) return [];
-    return [{ key: stepKey(family, key), family, owner, blockedBy }];
-  });
+  const waiting: SkippedStep[] = [];
+  for (const [key, chain] of desired()) {
+    if (isServiceChain(splitChainKey(key).chain)) continue;
+    for (const { text, owner } of chain) {
+      const blockedBy = holders.get(matchOf(text));
+      if (owner === undefined || blockedBy === undefined || blockedBy === owner) continue;
+      waiting.push({ key: stepKey(family, key), family, owner, blockedBy });
+    }
+  }
+  return waiting;
 }
 
 /** The packets that a rule is for: its text without comment and target. */

@@ -132,7 +132,7 @@ function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlo
 
 // Follows the kernel's notices of other programs' changes to the rules of one family, and reads only the chains that they touched.
 
-/** Limit of chains that are read one by one, with a process for each. If more were touched, all are read: few of them are left after a flush. */
+/** Limit of chains that are read one by one, with a process for each. If more were touched, one reading of all is cheaper. */
 const MAX_CHAINS_READ = 16;
 
 class NoticeFollower {

@@ -153,10 +153,7 @@ function together(of: TableOf, { changes, chains }: OwnChanges, setAside: SetAsi
   const isWritten = ({ owners }: Joined) => setAside.size === 0 || owners.isDisjointFrom(setAside);
   const all = [...groups.values()];
   return {
-    waiting:
-      setAside.size === 0
-        ? []
-        : all.filter((one) => !isWritten(one)).flatMap((one) => waitingIn(family, one, setAside)),
+    waiting: all.filter((one) => !isWritten(one)).flatMap((one) => waitingIn(family, one, setAside)),
     groups: all.filter(isWritten).map(({ changes: ofGroup, chains: rewritten, owners: [owner] }) => {
       const [change] = ofGroup;
       const ofChains = rewritten.map((chain) => chainStep(family, chain));

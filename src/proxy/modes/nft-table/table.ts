@@ -248,19 +248,14 @@ function failure(family: Family, { writes, chains }: Transaction, refusal: NftRe
   const { write, element, cause } = refusal;
   const blame = refusal.blame === 'content' ? 'content' : 'environment';
   const what = writes[write];
-  if (what === undefined || !('elements' in what)) {
-    const name = what === undefined ? '' : `${what.kind} ${'chain' in what ? what.chain : ''}`;
-    const ofChain = what !== undefined && 'chain' in what ? new Map(chains).get(what.chain)?.owner : undefined;
-    if (ofChain === undefined || blame === 'environment') return { ...whole(family), blame, cause: `${cause} ${name}` };
-    return {
-      ...whole(family),
-      key: ownKey(family, ofChain),
-      owner: ofChain,
-      line: name,
-      blame,
-      cause: `${cause}: ${name}`,
-    };
+  if (what === undefined) return { ...whole(family), blame, cause };
+  if ('chain' in what) {
+    const line = `${what.kind} ${what.chain}`;
+    const owner = new Map(chains).get(what.chain)?.owner;
+    const of = owner === undefined || blame === 'environment' ? {} : { key: ownKey(family, owner), owner, line };
+    return { ...whole(family), ...of, blame, cause: `${cause}: ${line}` };
   }
+  if (!('elements' in what)) return { ...whole(family), blame, cause: `${cause}: ${what.kind}` };
   const entry = (element === undefined ? undefined : what.elements[element]) as OwnedElement | undefined;
   if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
   const line = `${what.set.name} ${entryText(what.set, entry, family)}`;

@@ -66,21 +66,15 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
   const keep = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
-  const waiting: SkippedStep[] = [];
   // An object that was read has no owner: it may belong to a Service that is set aside.
-  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) => {
-    const [blockedBy] = setAside;
-    if (blockedBy === undefined) return writes;
-    for (const { step: key, owner } of writes) {
-      if (owner === undefined && !setAside.has(key)) waiting.push({ key, family, owner, blockedBy });
-    }
-    return writes.filter((one) => one.owner !== undefined && !isAside(one));
-  };
+  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
   const tables = state.tables.plan(setAside);
   const isInstalled = state.tables.isWrittenBut(isDetourChain);
-  const retire = remove(retirements(state));
+  const retirable = retirements(state);
+  const retire = remove(retirable);
   const staying = new Staying(state, retire);
-  const entries = entryWrites(state, staying);
+  const entries = entryWrites(state, staying, setAside);
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
   const idle = isInstalled ? new Set<SetId>() : idleDrops(state);
@@ -88,7 +82,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
-  const addresses = addressWrites(state, staying);
+  const addresses = addressWrites(state, staying, setAside);
   const parts = {
     sets: keep(sets.added),
     resizes,
@@ -118,8 +112,29 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
       !isInstalled && !(hasRule(state, chainKey('filter', IPVS_FILTER), () => true) && leavesToServers(state)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
-    waiting,
+    waiting: waitingRemovals(family, [...retirable, ...entries.removed, ...addresses.removed], setAside),
   };
+}
+
+interface Removal {
+  readonly step: string;
+  readonly owner: string | undefined;
+  /** Those of a server, which may have gone from one Service to another. */
+  readonly destinations?: readonly OwnedDestination[];
+}
+
+/** The removals that wait for a Service that is set aside: of an object that nobody knows, and of a former Service at a frontend of that Service. */
+function waitingRemovals(family: Family, removals: readonly Removal[], setAside: SetAside): SkippedStep[] {
+  const [first] = setAside;
+  if (first === undefined) return [];
+  return removals.flatMap(({ step, owner, destinations = [] }): SkippedStep[] => {
+    if (setAside.has(step)) return [];
+    if (owner === undefined) return [{ key: step, family, owner, blockedBy: first }];
+    if (!setAside.has(owner)) return [];
+    // Those that were read belong to the frontend.
+    const others = new Set(destinations.flatMap((one) => one.owner ?? [])).difference(setAside);
+    return [...others].map((other) => ({ key: step, family, owner: other, blockedBy: owner }));
+  });
 }
 
 function addressStep(family: Family): string {
@@ -245,6 +260,7 @@ function spareRemoval(family: Family): PlannedWrite {
 function entryWrites(
   state: ServersState,
   staying: Staying,
+  setAside: SetAside,
 ): { readonly added: readonly PlannedEntry[]; readonly removed: readonly PlannedEntry[] } {
   const { family } = state.settings;
   const { create, remove } = state.entries.delta();
@@ -259,7 +275,11 @@ function entryWrites(
     return order.flatMap((set) => bySet.get(set) ?? []);
   };
   return {
-    added: inOrder(create.values(), ENTRY_ORDER).map((one) => ({ ...planned('add-entry', one), entry: one })),
+    added: inOrder(create.values(), ENTRY_ORDER).map((one) => ({
+      ...planned('add-entry', one),
+      owner: addedFor(one, setAside),
+      entry: one,
+    })),
     removed: inOrder(remove.values(), ENTRY_ORDER.toReversed())
       // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
@@ -352,7 +372,12 @@ export function isHeld(
   return set === 'KUBE-IPVS-IPS' && staying.address(entry as Address);
 }
 
-function addressWrites(state: ServersState, staying: Staying): Writes {
+/** The Service for which an object is added: of several, one that the kernel has not refused, so that the others do not wait. */
+function addedFor({ owner, owners = [] }: OwnedEntry | OwnedAddress, setAside: SetAside): string | undefined {
+  return owners.find((one) => !setAside.has(one)) ?? owner;
+}
+
+function addressWrites(state: ServersState, staying: Staying, setAside: SetAside): Writes {
   const step = addressStep(state.settings.family);
   const { create, remove } = state.addresses.delta();
   const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
@@ -362,7 +387,7 @@ function addressWrites(state: ServersState, staying: Staying): Writes {
     line: () => address,
   });
   return {
-    added: [...create.values()].map((one) => planned('add-address', one)),
+    added: [...create.values()].map((one) => planned('add-address', { ...one, owner: addedFor(one, setAside) })),
     removed: [...remove.values()]
       .filter(({ address }) => !staying.address(address))
       .map((one) => planned('remove-address', one)),

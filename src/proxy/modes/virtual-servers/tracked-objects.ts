@@ -25,12 +25,16 @@ export interface OwnedDestination {
 export interface OwnedAddress {
   readonly address: Address;
   readonly owner: ServiceKey | undefined;
+  /** All of them, where there are several. */
+  readonly owners?: readonly ServiceKey[];
 }
 
 export interface OwnedEntry {
   readonly set: SetId;
   readonly entry: string;
   readonly owner: ServiceKey | undefined;
+  /** All of them, where there are several. */
+  readonly owners?: readonly ServiceKey[];
 }
 
 export function serverKey({ protocol, address, port }: ServerId): ServerKey {
