@@ -274,10 +274,16 @@ export const TIERS: readonly Tier[] = [
     budget: 1400,
     parts: [
       {
-        // One machine in each, of which the second waits for systemd most of the time.
         name: 'agents',
-        files: ['test/vm/{agents,systemd}.test.ts'],
-        concurrency: 2,
+        files: ['test/vm/agents.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: VM_TOOLS,
+      },
+      {
+        name: 'systemd',
+        files: ['test/vm/systemd.test.ts'],
+        concurrency: 1,
         needsRoot: true,
         tools: VM_TOOLS,
       },
