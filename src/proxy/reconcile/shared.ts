@@ -1,13 +1,13 @@
 /**
  * Values that several owners share. A value exists while an owner requests it; the owner whose name sorts first decides it, unless `join` makes
- * one value of two, in any order. Pure.
+ * one value of all, which are in no order. Pure.
  */
 export class Shared<K, V> {
-  readonly #join: ((a: V, b: V) => V) | undefined;
+  readonly #join: ((first: V, values: Iterable<V>) => V) | undefined;
   readonly #requests = new Map<K, Map<string, V>>();
   readonly #changed = new Set<K>();
 
-  constructor(join?: (a: V, b: V) => V) {
+  constructor(join?: (first: V, values: Iterable<V>) => V) {
     this.#join = join;
   }
 
@@ -38,8 +38,8 @@ export class Shared<K, V> {
   #valueOf(key: K): V | undefined {
     const owners = this.#requests.get(key);
     if (owners === undefined) return undefined;
-    if (this.#join !== undefined && owners.size > 1) return owners.values().reduce(this.#join);
     let [first, value] = [...owners][0] ?? [];
+    if (this.#join !== undefined && value !== undefined && owners.size > 1) return this.#join(value, owners.values());
     if (owners.size > 1) {
       for (const [owner, other] of owners) if (first === undefined || owner < first) [first, value] = [owner, other];
     }

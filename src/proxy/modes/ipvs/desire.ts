@@ -23,16 +23,13 @@ import { type IpvsSettings, staticChains } from './static-chains.ts';
 
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
-interface Owned {
-  readonly owner: ServiceKey | undefined;
-  readonly owners?: readonly ServiceKey[];
-}
-
 /** An object of several Services names them all: it waits for a refused one only where all are refused. */
-function ofBoth<T extends Owned>(a: T, b: T): T {
-  const all = new Set([a, b].flatMap(({ owner, owners = [] }) => [...(owner === undefined ? [] : [owner]), ...owners]));
-  const owners = [...all].sort();
-  return owners.length < 2 ? a : { ...a, owner: owners[0], owners };
+function ofAll<T extends OwnedAddress | OwnedEntry>(object: T, requests: Iterable<T>): T {
+  const owners = new Set<ServiceKey>();
+  for (const { owner } of requests) if (owner !== undefined) owners.add(owner);
+  if (owners.size < 2) return object;
+  const sorted = [...owners].sort();
+  return { ...object, owner: sorted[0], owners: sorted };
 }
 
 export class IpvsDesired {
@@ -42,8 +39,8 @@ export class IpvsDesired {
   /** ServicePorts whose rendering depends on the node's addresses. */
   readonly #ofHost = new Set<ServicePortKey>();
   readonly #servers = new Shared<string, WantedServer>();
-  readonly #addresses = new Shared<Address, OwnedAddress>(ofBoth);
-  readonly #entries = new Shared<string, OwnedEntry>(ofBoth);
+  readonly #addresses = new Shared<Address, OwnedAddress>(ofAll);
+  readonly #entries = new Shared<string, OwnedEntry>(ofAll);
   readonly #detours: DispatchTree;
   /** Chains of ServicePorts that changed since the last call; a chain to remove is undefined. */
   #chains = new Map<ChainKey, Chain | undefined>();
