@@ -16,7 +16,7 @@ const nothing = () => undefined;
 
 interface Watched {
   readonly of?: Partial<Mode>;
-  /** What the machine needs now. */
+  /** Asks the machine which facts changed. */
   readonly changes?: () => Promise<readonly never[]>;
 }
 

@@ -35,8 +35,6 @@ interface Isolation {
   tries: number;
   /** The last plan was a part: more changes wait for a write. */
   isPart: boolean;
-  /** A refused write was tried again with what the kernel has. */
-  hasReadAgain: boolean;
 }
 
 /** Writes everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
@@ -45,17 +43,8 @@ export async function applyIsolating(
   refused: RefusedOwners,
   { onPlan, signal }: { readonly onPlan: OnPlan; readonly signal: AbortSignal },
 ): Promise<ApplyReport> {
-  const state: Isolation = {
-    mode,
-    signal,
-    refused,
-    onPlan,
-    last: NOTHING_TO_DO,
-    applied: 0,
-    tries: 0,
-    isPart: false,
-    hasReadAgain: false,
-  };
+  const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0, isPart: false };
+  let hasReadAgain = false;
   for (;;) {
     const report = await attempt(state, true);
     const refusals = report.failed.filter((step) => step.blame === 'content');
@@ -67,8 +56,8 @@ export async function applyIsolating(
     }
     if (refusals.length === 0) return reportOf(state, report);
     // Another program may have written meanwhile: the tool refuses the deletion of a rule that is gone. The next attempt reads the kernel.
-    if (!mode.isObserved && !state.hasReadAgain) {
-      state.hasReadAgain = true;
+    if (!mode.isObserved && !hasReadAgain) {
+      hasReadAgain = true;
       state.tries -= 1;
       continue;
     }

@@ -27,7 +27,7 @@ const web = (name: string, { n, endpoint, spec = {} }: Web) => [
 ];
 const OLD = { n: 1, endpoint: '10.244.0.1', spec: { externalIPs: [SHARED] } };
 
-/** The Services that count as written although these are refused or wait; undefined: none does. */
+/** The Services that do not count as written, because they are refused or wait; undefined: none counts. */
 function unwritten(report: ApplyReport): readonly string[] | undefined {
   const { hasWritten, without } = writtenChanges(report);
   return hasWritten ? [...without.keys()].sort() : undefined;
@@ -35,13 +35,35 @@ function unwritten(report: ApplyReport): readonly string[] | undefined {
 
 const bytes = (address: string) => String.fromCharCode(...address.split('.').map(Number));
 
-/** nftables that refuses each element that leads to `BAD`. */
-function refusingNft() {
+// Each mode with the Service `old`, in a kernel that refuses from then on each endpoint `BAD`.
+
+async function oldInIptables() {
+  const kernel = new FakeIptables();
+  const rig = new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 });
+  await servesOld(rig);
+  kernel.options = { refuse: (line) => line.includes(`--to-destination ${BAD}:`) };
+  return { rig, kernel };
+}
+
+async function oldInIpvs() {
+  const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
+  await servesOld(rig);
+  kernel.options = { ...kernel.options, intercept: refusesBad };
+  return { rig, kernel };
+}
+
+async function oldInNftables() {
   const { rig, kernel } = nftRig({ families: ['IPv4'] });
+  await servesOld(rig);
   const refuses = (_: NftWrite, element: NftElement | undefined) =>
     element?.data.startsWith(bytes(BAD)) === true ? 'EINVAL: invalid argument' : undefined;
   kernel.options = { ...kernel.options, refuses };
-  return { rig, kernel, leads: (address: string) => clusterIPs(kernel).includes(bytes(address)) };
+  return { rig, leads: (address: string) => clusterIPs(kernel).includes(bytes(address)) };
+}
+
+async function servesOld(rig: Rig): Promise<void> {
+  rig.put(...web('old', OLD));
+  assert.equal((await rig.sync()).outcome, 'complete');
 }
 
 function clusterIPs(kernel: FakeNft): string[] {
@@ -50,9 +72,7 @@ function clusterIPs(kernel: FakeNft): string[] {
 
 describe('a frontend that goes from one Service to another, of which the kernel refuses one', () => {
   it('nftables mode: the former Service, whose rules stand, does not count as deleted', async () => {
-    const { rig, leads } = refusingNft();
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
+    const { rig, leads } = await oldInNftables();
     rig.remove('Service', 'default/old').remove('EndpointSlice', 'default/old-1');
     rig.put(...web('new', { n: 2, endpoint: BAD, spec: OLD.spec }));
     const report = await rig.sync();
@@ -67,20 +87,14 @@ describe('a frontend that goes from one Service to another, of which the kernel 
   const NEW = web('new', { n: 2, endpoint: '10.244.3.1', spec: OLD.spec });
 
   it('nftables mode: the next Service, which is not served yet, does not count as written', async () => {
-    const { rig, leads } = refusingNft();
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
+    const { rig, leads } = await oldInNftables();
     const report = await rig.put(...givenAway, ...NEW).sync();
     assert.equal(leads('10.96.0.2'), false);
     assert.deepEqual(unwritten(report), ['default/new', 'default/old']);
   });
 
   it('iptables mode: the next Service does not count as written while the first rule is that of the former one, also in later syncs', async () => {
-    const kernel = new FakeIptables();
-    const rig = new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 });
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
-    kernel.options = { refuse: (line) => line.includes(`--to-destination ${BAD}:`) };
+    const { rig, kernel } = await oldInIptables();
     rig.put(...givenAway, ...NEW);
     for (let n = 1; n <= 2; n++) {
       assert.deepEqual(unwritten(await rig.sync()), ['default/new', 'default/old']);
@@ -93,11 +107,7 @@ describe('a frontend that goes from one Service to another, of which the kernel 
   });
 
   it('iptables mode: the same where the rules of the next one come into other chains', async () => {
-    const kernel = new FakeIptables();
-    const rig = new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 });
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
-    kernel.options = { refuse: (line) => line.includes(`--to-destination ${BAD}:`) };
+    const { rig } = await oldInIptables();
     rig.put(...givenAway, ...NEW);
     for (let n = 3; n <= 80; n++)
       rig.put(...web(`web-${n}`, { n, endpoint: `10.244.0.${n}`, spec: { externalIPs: [`192.0.2.${n}`] } }));
@@ -105,10 +115,7 @@ describe('a frontend that goes from one Service to another, of which the kernel 
   });
 
   it('IPVS mode: the former Service, whose endpoint stands, does not count as deleted', async () => {
-    const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
-    kernel.options = { ...kernel.options, intercept: refusesBad };
+    const { rig, kernel } = await oldInIpvs();
     rig.remove('Service', 'default/old').remove('EndpointSlice', 'default/old-1');
     const report = await rig.put(...web('new', { n: 2, endpoint: BAD, spec: OLD.spec })).sync();
     assert.equal(kernel.virtual.get(`TCP ${SHARED}:80`)?.destinations.size, 1);
@@ -116,10 +123,7 @@ describe('a frontend that goes from one Service to another, of which the kernel 
   });
 
   it('IPVS mode: the next Service has no endpoints of the former one', async () => {
-    const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
-    rig.put(...web('old', OLD));
-    assert.equal((await rig.sync()).outcome, 'complete');
-    kernel.options = { ...kernel.options, intercept: refusesBad };
+    const { rig, kernel } = await oldInIpvs();
     const report = await rig.put(...givenAway, ...NEW).sync();
     assert.deepEqual(unwritten(report), ['default/old']);
     const there = [...(kernel.virtual.get(`TCP ${SHARED}:80`)?.destinations.values() ?? [])];

@@ -30,7 +30,7 @@ export interface ChainChange {
 export interface ChangeGroups {
   /** In the order of writing. */
   readonly groups: readonly ChangeGroup[];
-  /** What is left out together with the changes of a Service that is set aside: both change the same frontend. */
+  /** Changes that are left out together with those of a Service that is set aside: both change the same frontend. */
   readonly waiting: readonly SkippedStep[];
 }
 

@@ -47,7 +47,7 @@ export interface TablePlan {
   readonly transactions: readonly Transaction[];
   /** More is pending than is planned. */
   readonly isPart?: boolean;
-  /** What waits for a Service that is set aside. */
+  /** Changes that wait for a Service that is set aside. */
   readonly waiting: readonly SkippedStep[];
 }
 

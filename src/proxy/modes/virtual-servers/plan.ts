@@ -56,7 +56,7 @@ export interface ServersPlan extends StagedWrites {
   readonly steps: readonly Step[];
   /** After this plan, no object of ours remains in this family. */
   readonly removesAll: boolean;
-  /** Removals that wait for a Service that is set aside, because nobody knows whose the objects are. */
+  /** Removals that wait for a Service that is set aside. */
   readonly waiting: readonly SkippedStep[];
 }
 
@@ -276,8 +276,7 @@ function entryWrites(
   };
   return {
     added: inOrder(create.values(), ENTRY_ORDER).map((one) => ({
-      ...planned('add-entry', one),
-      owner: addedFor(one, setAside),
+      ...planned('add-entry', { ...one, owner: addedFor(one, setAside) }),
       entry: one,
     })),
     removed: inOrder(remove.values(), ENTRY_ORDER.toReversed())
