@@ -28,8 +28,11 @@ const RESETTING = `
   next(6);
 `;
 
-/** Milliseconds between two requests of one route: an emulated processor is to be left some time for the writes. */
-const PAUSE = 250;
+/**
+ * Milliseconds between two requests of one route, and for one: an emulated processor is to be left some time for the writes, and needs half a
+ * minute to start the program that asks beside them.
+ */
+const TRAFFIC = { pause: 250, timeout: 90_000 };
 
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;
@@ -282,7 +285,7 @@ describe('IPVS mode on a real kernel', () => {
           { from: 'pod-3', address: WEB, port: 80 },
           { from: 'node', address: WEB, port: 80 },
         ],
-        { pause: PAUSE },
+        TRAFFIC,
       );
       const answers = [];
       let keptByIpvs: Awaited<ReturnType<typeof ask>> | undefined;
