@@ -216,7 +216,7 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
 async function runSync(
   { clock, loop, kernelLock, feed }: Agent,
   reason: SyncReason,
-  { observers, readBudget, recorder, grace }: SyncInput,
+  { observers, readBudget, recorder, grace, watch }: SyncInput,
 ): Promise<EndedSync> {
   // The name of the program is no label, because each value of a label is a series forever.
   observers.metrics.current.triggered(reason.trigger);
@@ -231,6 +231,7 @@ async function runSync(
     if (feed.tap !== undefined) recorder.syncBegan(reason, feed.tap);
     feed.ledger.syncBegan();
     try {
+      await watch.syncBegins();
       return [await whileWriting(() => loop.sync(grace)), began] as const;
     } finally {
       observers.health.syncEnded();

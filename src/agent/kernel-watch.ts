@@ -98,6 +98,17 @@ export class KernelWatch {
     return true;
   }
 
+  /**
+   * A sync begins, and holds the mutex. It also repairs what a notice tells of that no check has looked at yet: otherwise it would lead packets
+   * to a chain that another program has flushed. Never rejects: the check that follows tells of a failure.
+   */
+  async syncBegins(): Promise<void> {
+    const { mode, loop } = this.#agent;
+    if (!this.#isNoticed || !mode.isObservedInPart) return;
+    const { kind } = await mode.probe.heard().catch(() => NOTHING);
+    if (kind === 'something') loop.distrust();
+  }
+
   /** A sync spent these milliseconds reading: a share of the time that checks after notices have, too. */
   spent(milliseconds: number): void {
     this.#noticeChecks.spend(milliseconds);
@@ -231,9 +242,14 @@ export class KernelWatch {
   /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. */
   async #checkRules(by: Committer | undefined): Promise<void> {
     const { log, signal, health, readBudget } = this.#options;
-    const { mode } = this.#agent;
+    const { mode, loop } = this.#agent;
     // Before a family was read there is nothing to check; health reports what is pending then.
-    const found = await this.#alone(() => probe(mode, signal));
+    const found = await this.#alone(async () => {
+      const result = await probe(mode, signal);
+      // A sync that waits for the mutex begins before this check goes on.
+      if (result === 'gone') loop.distrust();
+      return result;
+    });
     if (found === 'in place' || found === 'unclear') health.verified();
     const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {

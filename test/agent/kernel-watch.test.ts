@@ -20,7 +20,7 @@ interface Watched {
   readonly changes?: () => Promise<readonly never[]>;
 }
 
-/** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
+/** A watch over these answers of the mode; `losses` are the times at which it asked for a repair, `syncs` run as those of an agent do. */
 function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [] }: Watched = {}) {
   const clock = new FakeClock();
   const losses: number[] = [];
@@ -37,7 +37,11 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     },
     changes,
   };
-  const agent = { clock, mode, onNode, loop: { distrust: nothing } } as unknown as Agent;
+  let isDistrusted = false;
+  const distrust = () => {
+    isDistrusted = true;
+  };
+  const agent = { clock, mode, onNode, loop: { distrust } } as unknown as Agent;
   const readBudget = new ReadBudget(clock, CONFIG);
   const mutex = createMutex();
   const stop = new AbortController();
@@ -63,7 +67,14 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     stop.abort();
     await running;
   };
-  return { clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
+  /** A sync, to be called with the mutex: resolves with whether it reads the kernel. */
+  const sync = async () => {
+    await watch.syncBegins();
+    const reads = isDistrusted;
+    isDistrusted = false;
+    return reads;
+  };
+  return { sync, clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
 }
 
 it('repairs rules that are gone within a second, also when all readings are spent, and reads nothing', async () => {
@@ -114,6 +125,41 @@ it('hears of a family that was read beside one that cannot be', async () => {
   await pass(100);
   await end();
   assert.equal(losses.length, 1);
+});
+
+it('a sync that waited beside a check for the kernel reads it where the check finds rules that are gone', async () => {
+  const { sync, mutex, pass, end } = watched({ isInstalled: async () => false });
+  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
+  const looking = mutex(() => look);
+  await pass(CONFIG.syncPeriod + 1000);
+  const reads = mutex(sync);
+  looked();
+  await looking;
+  assert.equal(await reads, true);
+  await end();
+});
+
+it('a sync that begins before a notice was looked at reads the kernel only where the notice is about objects of ours', async () => {
+  let found: Heard | Error = { kind: 'something', by: undefined };
+  const heard = async () => {
+    if (found instanceof Error) throw found;
+    return found;
+  };
+  const { sync, mutex, notice, pass, end } = watched({ heard });
+  assert.equal(await sync(), false, 'without a notice nothing is asked');
+  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
+  const looking = mutex(() => look);
+  // The watch is in the check of a syncPeriod, which waits, so the notice does too.
+  await pass(CONFIG.syncPeriod + 1000);
+  notice();
+  assert.equal(await sync(), true);
+  found = { kind: 'nothing', by: undefined };
+  assert.equal(await sync(), false);
+  found = new Error('recv: ENOBUFS');
+  assert.equal(await sync(), false);
+  looked();
+  await looking;
+  await end();
 });
 
 it('looks at the rules also where the facts of the machine cannot be read', async () => {
