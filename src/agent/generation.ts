@@ -213,10 +213,16 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
 }
 
 /** Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. */
-async function runSync(
+export async function runSync(
   { clock, loop, kernelLock, feed }: Agent,
   reason: SyncReason,
-  { observers, readBudget, recorder, grace, watch }: SyncInput,
+  {
+    observers,
+    readBudget,
+    recorder,
+    grace,
+    watch,
+  }: Pick<SyncInput, 'observers' | 'readBudget' | 'recorder' | 'grace' | 'watch'>,
 ): Promise<EndedSync> {
   // The name of the program is no label, because each value of a label is a series forever.
   observers.metrics.current.triggered(reason.trigger);
@@ -226,12 +232,13 @@ async function runSync(
     readBudget.begun();
   }
   const [report, since] = await kernelLock.sync(async () => {
+    await watch.syncBegins();
+    // From here on nothing is awaited until the loop takes the changes: one that came in between would be written, and count as not taken.
     const began = clock.now();
     observers.health.syncBegan();
     if (feed.tap !== undefined) recorder.syncBegan(reason, feed.tap);
     feed.ledger.syncBegan();
     try {
-      await watch.syncBegins();
       return [await whileWriting(() => loop.sync(grace)), began] as const;
     } finally {
       observers.health.syncEnded();

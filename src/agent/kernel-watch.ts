@@ -59,6 +59,9 @@ export class KernelWatch {
   #lookAgainAt = 0;
   /** Milliseconds that checks have waited for syncs. */
   #waited = 0;
+  /** A look at the facts and a reading of all rules that go on beside the checks. */
+  #looking: Promise<void> | undefined;
+  #reading: Promise<void> | undefined;
 
   constructor(agent: Agent, options: KernelWatchOptions) {
     this.#agent = agent;
@@ -106,7 +109,9 @@ export class KernelWatch {
     const { mode, loop } = this.#agent;
     if (!this.#isNoticed || !mode.isObservedInPart) return;
     const { kind } = await mode.probe.heard().catch(() => NOTHING);
-    if (kind === 'something') loop.distrust();
+    if (kind !== 'something') return;
+    this.#options.onNoticed?.('ours');
+    loop.distrust();
   }
 
   /** A sync spent these milliseconds reading: a share of the time that checks after notices have, too. */
@@ -136,6 +141,7 @@ export class KernelWatch {
       } else await this.#logFailure(() => this.#checkNotice());
     }
     stop?.();
+    await this.#reading;
   }
 
   #notice(): void {
@@ -160,7 +166,6 @@ export class KernelWatch {
   /** Find out which objects a notice was about, for a bounded share of the time. */
   async #checkNotice(): Promise<void> {
     const { clock } = this.#agent;
-    this.#isNoticed = false;
     const began = clock.now();
     const waited = this.#waited;
     try {
@@ -177,12 +182,16 @@ export class KernelWatch {
   async #findOut(): Promise<void> {
     const { readBudget, onNoticed } = this.#options;
     const { mode, clock } = this.#agent;
-    const { kind, by } = await this.#alone(async () => (mode.isObservedInPart ? await mode.probe.heard() : NOTHING));
+    const { kind, by } = await this.#alone(async () => {
+      // Not earlier: a sync that waited before this check asks what the notice is about, too.
+      this.#isNoticed = false;
+      return mode.isObservedInPart ? await mode.probe.heard() : NOTHING;
+    });
     if (kind === 'something') {
       onNoticed?.('ours');
       this.#requestRepair(by);
     } else if (kind === 'unknown') {
-      if (readBudget.mayRead) onNoticed?.('unknown');
+      if (readBudget.mayRead && this.#reading === undefined) onNoticed?.('unknown');
       // The canaries show a flush of everything without a reading, so they are looked for until the rules may be read.
       else this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
       await this.#checkRules(by);
@@ -214,21 +223,31 @@ export class KernelWatch {
     const { mode, clock } = this.#agent;
     if (this.#backoff.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
-    try {
-      await this.#checkFacts();
-      this.#unknownFacts.over({ text: 'the Node and this machine can be looked at again' });
-    } catch (error) {
-      const cause = causeOf(error);
-      const text = `cannot look whether the Node or this machine changed: ${cause}`;
-      if (!this.#options.signal.aborted) this.#unknownFacts.tell({ cause, facts: { cause }, text });
-    }
+    // Beside the checks: a tool or a file that hangs must not keep a notice from being looked at.
+    this.#looking ??= this.#lookAtFacts().finally(() => {
+      this.#looking = undefined;
+    });
     await this.#checkRules(undefined);
   }
 
-  async #checkFacts(): Promise<void> {
+  /** Never rejects. */
+  async #lookAtFacts(): Promise<void> {
+    const { signal } = this.#options;
+    try {
+      const changes = await this.#agent.onNode.changes(signal);
+      if (signal.aborted) return;
+      this.#unknownFacts.over({ text: 'the Node and this machine can be looked at again' });
+      this.#compareFacts(changes);
+    } catch (error) {
+      if (signal.aborted) return;
+      const cause = causeOf(error);
+      const text = `cannot look whether the Node or this machine changed: ${cause}`;
+      this.#unknownFacts.tell({ cause, facts: { cause }, text });
+    }
+  }
+
+  #compareFacts(changes: Awaited<ReturnType<Agent['onNode']['changes']>>): void {
     const { onOutdated } = this.#options;
-    const { onNode } = this.#agent;
-    const changes = await onNode.changes(this.#options.signal);
     if (changes.length === 0) this.#outdated.over();
     else {
       const cause = changes.map(changedFactText).join('; ');
@@ -258,12 +277,27 @@ export class KernelWatch {
         log.warn(`${program} removed rules of ours; writing them again`);
       }
       this.#requestRepair(other);
-    } else if (
-      found === 'unclear' &&
-      readBudget.mayRead &&
-      (await mayHaveChanged(this.#agent, { ...this.#options, mutex: (work) => this.#alone(work) }, this.#unread))
-    ) {
-      this.#requestRepair(other);
+    } else if (found === 'unclear' && readBudget.mayRead) {
+      // Beside the checks: it may take long, and a notice that comes meanwhile may name what was touched.
+      this.#reading ??= this.#readRules(other).finally(() => {
+        this.#reading = undefined;
+      });
+    }
+  }
+
+  /** Read all rules, and request a sync where another program changed them, or may have. Never rejects. */
+  async #readRules(by: Committer | undefined): Promise<void> {
+    const { signal, health, readBudget } = this.#options;
+    try {
+      const may = await mayHaveChanged(this.#agent, this.#options, this.#unread);
+      if (may === 'unread') this.#lookAgain(readBudget.mayReadAt);
+      else if (may) this.#requestRepair(by);
+    } catch (error) {
+      if (signal.aborted) return;
+      const cause = causeOf(error);
+      health.notVerified(cause);
+      this.#unread.tell({ cause, facts: { cause }, text: `cannot check all rules: ${cause}` });
+      this.#lookAgain(this.#agent.clock.now() + LOOK_AGAIN_MS);
     }
   }
 
@@ -288,14 +322,15 @@ async function probe(mode: Mode, signal: AbortSignal): Promise<RulesFound> {
 }
 
 /**
- * Read whether the rules of another program changed ours, or may have. Syncs go on meanwhile: iptables-save starts over whenever the
- * ruleset changes, and beside a program that writes all the time it does not end where there are many rules.
+ * Read whether the rules of another program changed ours, or may have; `unread` when the reading did not end. Syncs go on meanwhile:
+ * iptables-save starts over whenever the ruleset changes, and beside a program that writes all the time it does not end where there are many
+ * rules.
  */
 async function mayHaveChanged(
   { mode, clock }: Agent,
   { log, signal, mutex, readBudget }: KernelWatchOptions,
   unread: TroubleLog,
-): Promise<boolean> {
+): Promise<boolean | 'unread'> {
   const late = new AbortController();
   let cancel: () => void = () => undefined;
   let began = clock.now();
@@ -319,7 +354,7 @@ async function mayHaveChanged(
     if (!late.signal.aborted) throw error;
     const text = `other programs write rules all the time, and reading them did not end within ${READING_TIMEOUT_MS / 1000} s`;
     unread.tell({ cause: text, text: `cannot check all rules: ${text}` });
-    return false;
+    return 'unread';
   } finally {
     cancel();
     readBudget.checkTook(clock.now() - began);

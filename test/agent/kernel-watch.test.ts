@@ -1,6 +1,6 @@
 /** Checks after a notice of the kernel. */
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { Agent } from '../../src/agent/agent.ts';
 import { KernelWatch, ReadBudget } from '../../src/agent/kernel-watch.ts';
 import { breath } from '../../src/base/clock.ts';
@@ -160,6 +160,75 @@ it('a sync that begins before a notice was looked at reads the kernel only where
   looked();
   await looking;
   await end();
+});
+
+it('a sync asks what a notice is about also where a check that waits behind it will ask, too', async () => {
+  const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
+  const { sync, mutex, losses, notice, pass, end } = watched({ heard });
+  await pass(1000);
+  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
+  const looking = mutex(() => look);
+  const reads = mutex(sync);
+  notice();
+  await pass(300);
+  looked();
+  await looking;
+  assert.equal(await reads, true);
+  await pass(100);
+  await end();
+  assert.equal(losses.length, 1);
+});
+
+it('looks at a notice also while the facts of the machine are not told', async () => {
+  const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
+  const changes = () => new Promise<never[]>(() => undefined);
+  const { losses, notice, pass, end } = watched({ heard, isInstalled: async () => true }, { changes });
+  await pass(CONFIG.syncPeriod + 1000);
+  notice();
+  await pass(100);
+  await end();
+  assert.equal(losses.length, 1);
+});
+
+describe('beside a reading of all rules that does not end', () => {
+  /** `found` is what the next notices are about. */
+  function reading() {
+    const found: { kind: Heard['kind'] } = { kind: 'unknown' };
+    let readings = 0;
+    const differs = (signal: AbortSignal) => {
+      readings += 1;
+      return new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    };
+    const heard = async (): Promise<Heard> => ({ ...found, by: undefined });
+    const watch = watched({ heard, isInstalled: async () => true, mayDiffer: async () => true, differs });
+    return { ...watch, found, readings: () => readings };
+  }
+
+  it('a notice that names what was touched is repaired at once, and a second reading does not begin', async () => {
+    const { found, readings, losses, clock, notice, pass, end } = reading();
+    await pass(1000);
+    notice();
+    await pass(5000);
+    assert.equal(readings(), 1);
+    found.kind = 'something';
+    const at = clock.now();
+    notice();
+    await pass(1000);
+    await end();
+    assert.ok((losses[0] ?? Number.POSITIVE_INFINITY) - at <= 500, `${losses} after ${at}`);
+    assert.equal(readings(), 1);
+  });
+
+  it('the rules are read again when a reading may go on: what the notice was about is still to be found out', async () => {
+    const { readings, readBudget, clock, notice, pass, end } = reading();
+    await pass(1000);
+    notice();
+    await pass(35_000);
+    assert.equal(readings(), 1);
+    await pass(readBudget.mayReadAt - clock.now() + 2000);
+    assert.equal(readings(), 2);
+    await end();
+  });
 });
 
 it('looks at the rules also where the facts of the machine cannot be read', async () => {
