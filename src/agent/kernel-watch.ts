@@ -191,9 +191,12 @@ export class KernelWatch {
       onNoticed?.('ours');
       this.#requestRepair(by);
     } else if (kind === 'unknown') {
-      if (readBudget.mayRead && this.#reading === undefined) onNoticed?.('unknown');
+      const soon = clock.now() + LOOK_AGAIN_MS;
+      // What a reading under way finds may be older than the notice.
+      if (this.#reading !== undefined) this.#lookAgain(soon);
+      else if (readBudget.mayRead) onNoticed?.('unknown');
       // The canaries show a flush of everything without a reading, so they are looked for until the rules may be read.
-      else this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
+      else this.#lookAgain(Math.min(readBudget.mayReadAt, soon));
       await this.#checkRules(by);
     } else if (by !== undefined) {
       // Our own commands write too, and have no name here.

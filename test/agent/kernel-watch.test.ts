@@ -199,17 +199,24 @@ describe('beside a reading of all rules that does not end', () => {
       readings += 1;
       return new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     };
-    const heard = async (): Promise<Heard> => ({ ...found, by: undefined });
+    let questions = 0;
+    const heard = async (): Promise<Heard> => {
+      questions += 1;
+      return { ...found, by: undefined };
+    };
     const watch = watched({ heard, isInstalled: async () => true, mayDiffer: async () => true, differs });
-    return { ...watch, found, readings: () => readings };
+    return { ...watch, found, readings: () => readings, questions: () => questions };
   }
 
   it('a notice that names what was touched is repaired at once, and a second reading does not begin', async () => {
-    const { found, readings, losses, clock, notice, pass, end } = reading();
+    const { found, readings, questions, losses, clock, notice, pass, end } = reading();
     await pass(1000);
     notice();
     await pass(5000);
+    notice();
+    await pass(5000);
     assert.equal(readings(), 1);
+    assert.ok(questions() <= 15, `${questions()} questions`);
     found.kind = 'something';
     const at = clock.now();
     notice();

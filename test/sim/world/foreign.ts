@@ -75,7 +75,7 @@ function chosen<T>(items: readonly T[], variant: number): T | undefined {
 }
 
 /** With the jumps to it, as `iptables -D` and `-X`. */
-function deleteChain(
+export function deleteChain(
   { iptables }: SimKernel,
   { family, table, chain }: { readonly family: 'IPv4' | 'IPv6'; readonly table: Table; readonly chain: string },
 ): void {

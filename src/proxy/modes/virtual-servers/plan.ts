@@ -310,11 +310,12 @@ function hasRule({ tables }: ServersState, chain: ChainKey, isSuch: (text: strin
 }
 
 /**
- * Whether the table nat leaves packets to the servers. A torn write of iptables mode replaced it, and left the table filter as it was: the tables are
- * written one after another.
+ * Whether the table nat leaves packets to the servers: another program may have deleted its chain. A torn write of iptables mode replaced it, and
+ * left the table filter as it was: the tables are written one after another.
  */
 function leavesToServers(state: ServersState): boolean {
-  return hasRule(state, chainKey('nat', SERVICES), (text) => text.includes('--match-set '));
+  const services = chainKey('nat', SERVICES);
+  return hasRule(state, services, (text) => text.includes('--match-set ')) || !hasRule(state, services, () => true);
 }
 
 /** The chains whose rules drop the packets that these sets name. kube-proxy has the first one, too, without such a rule. */
