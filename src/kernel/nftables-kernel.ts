@@ -221,8 +221,11 @@ export interface NftKernel {
   presence(family: Family): Promise<TablePresence>;
 }
 
-/** `unclear`: it is the same table, but a program wrote to the ruleset since then, and it is time to read the table. */
-export type TablePresence = 'yes' | 'no' | 'unclear';
+/**
+ * `unclear`: it is the same table, but a program wrote to the ruleset since then, and it is time to read the table. `resting`: the same soon after
+ * a reading that took long.
+ */
+export type TablePresence = 'yes' | 'no' | 'unclear' | 'resting';
 
 /** Tables of any program. */
 export interface NftTables {

@@ -84,7 +84,8 @@ export class SeenTables implements TableLabels {
     const handle = this.#options.handle(family);
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return 'no';
-    return seen.generation !== this.#options.generation() && performance.now() >= seen.due ? 'unclear' : 'yes';
+    if (seen.generation === this.#options.generation()) return 'yes';
+    return performance.now() >= seen.due ? 'unclear' : 'resting';
   }
 
   /** Our transaction moved the generation by one, and nothing else changed. `before`: the generation that it named. */

@@ -75,7 +75,7 @@ export class FakeNft implements NftKernel {
   }
 
   /** Always false: another program may write at any time. */
-  isUnchanged(): boolean {
+  isUnchanged(_family?: Family): boolean {
     this.options.onCall?.('generation');
     return false;
   }

@@ -53,6 +53,8 @@ export class NftTable {
   metBy: Committer | undefined;
   /** Other programs touched objects of the table, which their notices name. */
   #isTouched = false;
+  /** The number of readings and writes that began, and of writes that ended. */
+  #turns = 0;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
     this.state = new TableState(family, options.layout);
@@ -85,6 +87,7 @@ export class NftTable {
    * checked first, or `as left` if an agent left the table as it is desired. When it cannot be read this throws, and nothing is known.
    */
   async observe(): Promise<readonly Drift[] | undefined | 'as left'> {
+    this.#turns += 1;
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.state.family)) return undefined;
       if (await this.remembered.adopt()) return 'as left';
@@ -105,10 +108,12 @@ export class NftTable {
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.state.family);
+    // A probe that read the table has found more than the notices since then tell.
+    if (this.#hasDrift) return { kind: 'something', by: touched?.by };
     if (touched === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
     const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
-      if (!this.#hasDrift) await this.remembered.keep();
+      await this.remembered.keep();
       return { kind: 'nothing', by };
     }
     // Otherwise the sync reads the whole table: it was touched, so the reading is not in vain.
@@ -151,6 +156,7 @@ export class NftTable {
   /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
   async apply({ transactions, isPart = false, waiting }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
+    this.#turns += 1;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...written } = await applyTransactions(transactions, target, signal);
@@ -167,16 +173,33 @@ export class NftTable {
       // It is unknown which transactions were committed.
       this.remembered.forget();
       throw error;
+    } finally {
+      this.#turns += 1;
     }
   }
 
   /** Whether the written table is installed. If another program wrote anything, only a reading of the table shows it. */
   async isInstalled(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
+    if (this.#hasDrift) return false;
     const answer = await this.#kernel.presence(this.state.family);
-    if (answer !== 'unclear') return answer === 'yes';
+    if (answer !== 'unclear') return answer !== 'no';
     this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.state.family)).length > 0;
     return !this.#hasDrift;
+  }
+
+  /** See `KernelProbe.mayDiffer`. */
+  async mayDiffer(): Promise<boolean> {
+    return !this.remembered.mayBeAsLeft && (await this.#kernel.presence(this.state.family)) === 'resting';
+  }
+
+  /** See `KernelProbe.differs`. */
+  async differs(): Promise<boolean | undefined> {
+    const turns = this.#turns;
+    const found = await this.#kernel.inspect(this.state.family);
+    if (this.#turns !== turns || !this.state.isKnown) return undefined;
+    this.#hasDrift ||= this.state.driftFrom(found).length > 0;
+    return this.#hasDrift;
   }
 
   /** Remove the table; returns a line if it existed. */

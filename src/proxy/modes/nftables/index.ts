@@ -112,6 +112,14 @@ class NftablesFamily implements FamilyMode {
     return await this.#table.heard();
   }
 
+  async mayDiffer(): Promise<boolean> {
+    return await this.#table.mayDiffer();
+  }
+
+  async differs(): Promise<boolean | undefined> {
+    return await this.#table.differs();
+  }
+
   ruleCounts(): readonly RuleCount[] {
     const { rules, elements } = countsOf(this.#table.state);
     return [{ family: this.family, table: 'nftables', total: rules, last: 0, elements }];
