@@ -1,7 +1,7 @@
 /** Feeds the metrics of a running agent: results of syncs and sweeps, and the samples that are read on each scrape. */
 import { FAMILIES, type Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
-import { type Clock, realClock } from '../base/clock.ts';
+import { type Clock, endsWithin, realClock } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
@@ -22,6 +22,9 @@ import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import type { RelayCounts } from './relay/relay.ts';
+
+/** Milliseconds that a scrape waits for the kernel's counters. A reading that takes longer goes on, and the scrape has the last values. */
+const READ_TIMEOUT_MS = 2000;
 
 interface MetricsFeedOptions {
   readonly log: Log;
@@ -53,6 +56,10 @@ export class MetricsFeed {
   readonly #packets = new PacketTotals();
   readonly #uncounted: TroubleLog;
   readonly #gaps = new LocalGaps();
+  /** The readings under way. */
+  #readingPackets: Promise<void> | undefined;
+  #readingConnections: Promise<void> | undefined;
+  #connections: readonly ConnectionCount[] = [];
   #agent: Agent | undefined;
   #feed: ObjectFeed;
   #shape: Shape;
@@ -77,7 +84,10 @@ export class MetricsFeed {
     const shape = { mode: agent.mode.name, families: agent.onNode.families, countsFrontends: countsConnections };
     this.#agent = agent;
     this.#feed = agent.feed;
-    if (!sameData(shape, this.#shape)) this.#metrics = this.#newMetrics(shape);
+    if (!sameData(shape, this.#shape)) {
+      this.#metrics = this.#newMetrics(shape);
+      this.#connections = [];
+    }
     this.#shape = shape;
   }
 
@@ -127,7 +137,7 @@ export class MetricsFeed {
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
       enlargedSets: () => this.#agent?.mode.metrics.enlargedSets() ?? [],
-      connections: () => this.#connections(),
+      connections: () => this.#connectionsNow(),
       packets: (what) => this.#packetsOf(what),
       clock: realClock,
       health,
@@ -142,30 +152,44 @@ export class MetricsFeed {
     return new Metrics({ mode, families, version: version(), read });
   }
 
-  async #connections(): Promise<readonly ConnectionCount[]> {
-    if (!this.#shape.countsFrontends || this.#agent === undefined || !MODES[this.#agent.mode.name].countsFrontends)
-      return [];
+  async #connectionsNow(): Promise<readonly ConnectionCount[]> {
+    const agent = this.#agent;
+    if (!this.#shape.countsFrontends || agent === undefined || !MODES[agent.mode.name].countsFrontends) return [];
+    this.#readingConnections ??= this.#readConnections(agent).finally(() => {
+      this.#readingConnections = undefined;
+    });
+    await endsWithin(READ_TIMEOUT_MS, this.#readingConnections, realClock);
+    return this.#connections;
+  }
+
+  /** Never rejects. */
+  async #readConnections(agent: Agent): Promise<void> {
+    const { mode, kernelLock } = agent;
+    let counts: readonly ConnectionCount[] = [];
     try {
-      const { mode, kernelLock } = this.#agent;
-      const counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: kernelLock.between });
+      counts = await mode.metrics.connectionCounts({ signal: this.#options.signal, between: kernelLock.between });
       this.#uncounted.over({ text: 'connections can be counted again' });
-      return counts;
     } catch (error) {
       const cause = causeOf(error);
       // Each scrape tries again.
       this.#uncounted.tell({ cause, text: `connections cannot be counted: ${cause}` });
-      return [];
     }
+    if (agent === this.#agent) this.#connections = counts;
   }
 
   /** The packets that rules counted. While the rules cannot be read, the last values stay. */
   async #packetsOf(what: PacketCount['what']): Promise<number> {
     const { log, signal } = this.#options;
-    await this.#packets.read(
-      async () => (await this.#agent?.mode.metrics.packetCounts(signal)) ?? [],
-      (cause) =>
-        log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
-    );
+    const read = async () =>
+      await this.#packets.read(
+        async () => (await this.#agent?.mode.metrics.packetCounts(signal)) ?? [],
+        (cause) =>
+          log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
+      );
+    this.#readingPackets ??= read().finally(() => {
+      this.#readingPackets = undefined;
+    });
+    await endsWithin(READ_TIMEOUT_MS, this.#readingPackets, realClock);
     return this.#packets.total(what);
   }
 }

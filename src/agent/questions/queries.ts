@@ -72,9 +72,11 @@ export class Queries implements Answers {
 
   /** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation> {
-    return this.#explaining.run(signal, async () => {
+    const { at, ...asked } = question;
+    // A disk that hangs holds up questions about the past, each of which may take a thread of Node.js, and none about now.
+    const queue = at === undefined ? this.#explaining : this.#searching;
+    return queue.run(signal, async () => {
       const { who, config, recordings } = this.#parts;
-      const { at, ...asked } = question;
       const by = answeredByOf(this.#parts, at);
       const agent = presentAgent(this.#parts);
       if (at !== undefined) {

@@ -49,6 +49,8 @@ export class RecordFolder {
   readonly #unfinished = new Set<Promise<void>>();
   /** The segment that is being made. */
   #starting: Promise<void> | undefined;
+  /** The segments that are being listed for questions. */
+  #listing: Promise<readonly SegmentFile[]> | undefined;
   /** Limit of bytes of all segments but the present one. */
   #others: number;
   #cancelRetry: () => void = () => undefined;
@@ -118,8 +120,15 @@ export class RecordFolder {
     void work.finally(() => this.#unfinished.delete(work));
   }
 
-  /** The segments, the oldest first. */
-  async segments(): Promise<SegmentFile[]> {
+  /** The segments, the oldest first. Questions share a listing under way: on a disk that hangs each one would take a thread of Node.js. */
+  segments(): Promise<readonly SegmentFile[]> {
+    this.#listing ??= this.#written().finally(() => {
+      this.#listing = undefined;
+    });
+    return this.#listing;
+  }
+
+  async #written(): Promise<readonly SegmentFile[]> {
     await this.#segment?.written();
     return await this.#segments();
   }
