@@ -144,12 +144,15 @@ export class FailoverWatch {
       const isExcluded = (other: string) => other === node || this.#suspicion.isSuspect(other);
       const others = await this.#endpoints.ofOthers(isExcluded, MAX_OTHERS);
       const own = [first, ...ofNode];
-      const [replies, otherReplies] = await Promise.all([
+      const [all, otherReplies] = await Promise.all([
         this.#probeAll(own.flatMap(withDiscardPort)),
         this.#probeAll(others),
       ]);
       if (signal.aborted) return;
-      const [ofFirst] = replies;
+      const [ofFirst] = all;
+      // A pod that went while it was asked was silent, whatever its Node does.
+      const there = new Set(own.filter((target) => this.#endpoints.isReady(target)).map(({ address }) => address));
+      const replies = all.filter(({ reply, address }) => reply === 'answer' || there.has(address));
       const verdict = verdictOf(replies, otherReplies);
       if (verdict !== 'silent') this.#parts.onEvent({ kind: 'spared', node, verdict });
       if (ofFirst?.reply === 'answer') return this.#suspicion.endpointAnswered(endpoint, this.#openings);

@@ -112,10 +112,11 @@ export class NodeEndpoints {
   /** The indexed endpoints that are still ready. A pod that is gone would be silent, too. */
   async #known(node: string): Promise<readonly ServiceTarget[]> {
     if (this.#input.clock.now() - this.#indexedAt >= MAX_INDEX_AGE_MS) await this.#makeIndex();
-    return (this.#index.get(node) ?? []).filter((target) => this.#isReady(target));
+    return (this.#index.get(node) ?? []).filter((target) => this.isReady(target));
   }
 
-  #isReady({ node, address, service }: ServiceTarget): boolean {
+  /** Whether it is a ready endpoint of its Service on its Node now. */
+  isReady({ node, address, service }: ServiceTarget): boolean {
     const slices = this.#input.slicesOf(service);
     return slices.some(({ endpoints }) =>
       endpoints.some((each) => each.ready && each.address === address && each.nodeName === node),

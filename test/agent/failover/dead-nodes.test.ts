@@ -304,6 +304,27 @@ describe('no suspect', () => {
   });
 });
 
+describe('no suspect, also in the moment of a rollout,', () => {
+  it('is a Node whose pods are replaced while they are asked', async (t) => {
+    const world = new World(t, WEB);
+    world.connect(10, pod(2, 1));
+    let isReplaced = false;
+    world.reply = (address) => {
+      if (address === pod(2, 1) && !isReplaced) {
+        isReplaced = true;
+        const pods = WEB.pods.map(([node, n]) => [node, node === 2 ? n + 2 : n] as const);
+        world.deploy({ ...WEB, pods });
+      }
+      const isOld = address === pod(2, 1) || address === pod(2, 2);
+      return isOld ? 'silence' : 'answer';
+    };
+    world.run();
+    await world.pass(12_000);
+    assert.equal(isReplaced, true);
+    assert.deepEqual(world.kinds, []);
+  });
+});
+
 describe('a NetworkPolicy that shields all pods of a Node from this one', () => {
   it('is not told from a dead Node: half of the endpoints are left, and the others are back after five minutes', async (t) => {
     const pods: Deployed['pods'] = [

@@ -11,12 +11,18 @@ const AGENT = {} as never;
 class Disk {
   made: Promise<void> = Promise.resolve();
   closed: Promise<void> = Promise.resolve();
+  listed: Promise<void> = Promise.resolve();
+  listings = 0;
   /** Files that are open. */
   open = 0;
   readonly files: RecordingFiles = {
     makeFolder: () => this.made,
     isFolder: async () => true,
-    list: async () => [],
+    list: async () => {
+      this.listings += 1;
+      await this.listed;
+      return [];
+    },
     create: async () => {
       this.open += 1;
       const close = () => {
@@ -41,7 +47,8 @@ describe('a disk that hangs', () => {
     said.length = 0;
     const line = (text: string) => void said.push(text);
     disk = new Disk();
-    const recorder = { sinks: { restart: () => undefined, add: () => undefined, remove: () => undefined } };
+    const sinks = { restart: () => undefined, add: () => undefined, remove: () => undefined };
+    const recorder = { sinks, log: { reachesBackTo: Number.POSITIVE_INFINITY } };
     recordings = new Recordings({ recorder, log: { error: line, warn: line }, files: disk.files } as never);
   });
   afterEach(() => mock.reset());
@@ -83,6 +90,22 @@ describe('a disk that hangs', () => {
     resolve();
     await turn();
     assert.equal(disk.open, 0);
+  });
+
+  it('is asked by no question while another one waits for it: each would take a thread of Node.js', async () => {
+    await recordings.use(AGENT, CONFIG);
+    disk.listed = hung();
+    const before = disk.listings;
+    const questions = Array.from({ length: 5 }, () => recordings.archive.flightAt(0).catch(() => undefined));
+    assert.equal(
+      await endsAfter(
+        5000,
+        Promise.all(questions).then(() => undefined),
+      ),
+      true,
+    );
+    assert.equal(disk.listings, before + 1);
+    assert.match(said.join(), /has not answered for 5 s; the answer is from memory alone/);
   });
 
   it('delays the end of the agent by no more than five seconds', async () => {
