@@ -49,8 +49,8 @@ export interface ServersPlan extends StagedWrites {
   /** All rules, as they are planned again when it is their turn. */
   readonly tables: TablesPlan;
   /**
-   * The rules of this mode are not there: no packet comes to the servers yet, or another program flushed them. Endpoints that an earlier agent
-   * left go before the rules lead there.
+   * The rules of this mode are not there, and no packet comes to the servers yet. Endpoints that an earlier agent left go before the rules lead
+   * there.
    */
   readonly replacesRules: boolean;
   readonly steps: readonly Step[];
