@@ -170,10 +170,9 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
   const logStack = stackLogger(log);
   let mustRelease = true;
   const run = async (): Promise<boolean> => {
-    const { loss, hurries } = requests;
+    const { hurries } = requests;
     requests.hurries = false;
-    const reason = reasonOf(agent, status, options);
-    const ended = await runSync(agent, reason, options);
+    const { ended, loss } = await runSync(agent, status, options);
     const { report } = ended;
     const hasWritten = report.outcome !== 'failed';
     logSync(agent, { ...options, ended, status, loss });
@@ -214,32 +213,31 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
 
 /** Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. */
 export async function runSync(
-  { clock, loop, kernelLock, feed }: Agent,
-  reason: SyncReason,
-  {
-    observers,
-    readBudget,
-    recorder,
-    grace,
-    watch,
-  }: Pick<SyncInput, 'observers' | 'readBudget' | 'recorder' | 'grace' | 'watch'>,
-): Promise<EndedSync> {
-  // The name of the program is no label, because each value of a label is a series forever.
-  observers.metrics.current.triggered(reason.trigger);
-  // A resync reads the kernel again.
-  if (readBudget.isDue) {
-    loop.distrust();
-    readBudget.begun();
-  }
-  const [report, since] = await kernelLock.sync(async () => {
-    await watch.syncBegins();
-    // From here on nothing is awaited until the loop takes the changes: one that came in between would be written, and count as not taken.
-    const began = clock.now();
+  agent: Agent,
+  status: SyncStatus,
+  options: Pick<SyncInput, 'observers' | 'readBudget' | 'recorder' | 'requests' | 'grace' | 'watch'>,
+): Promise<{ readonly ended: EndedSync; readonly loss: SyncRequests['loss'] }> {
+  const { clock, loop, kernelLock, feed } = agent;
+  const { observers, readBudget, recorder, requests, grace, watch } = options;
+  const { report, since, loss } = await kernelLock.sync(async () => {
+    const found = await watch.syncBegins();
+    // From here on nothing is awaited until the loop takes the changes. A change in between would be written, and count as not taken.
+    if (found !== undefined) requests.loss ??= { by: found.by };
+    const { loss } = requests;
+    const reason = reasonOf(agent, status, options);
+    // The name of the program is no label, because each value of a label is a series forever.
+    observers.metrics.current.triggered(reason.trigger);
+    // A resync reads the kernel again.
+    if (readBudget.isDue) {
+      loop.distrust();
+      readBudget.begun();
+    }
+    const since = clock.now();
     observers.health.syncBegan();
     if (feed.tap !== undefined) recorder.syncBegan(reason, feed.tap);
     feed.ledger.syncBegan();
     try {
-      return [await whileWriting(() => loop.sync(grace)), began] as const;
+      return { report: await whileWriting(() => loop.sync(grace)), since, loss };
     } finally {
       observers.health.syncEnded();
     }
@@ -247,7 +245,7 @@ export async function runSync(
   const changes = feed.ledger.syncEnded(writtenChanges(report));
   recorder.syncEnded(report, changes);
   if (report.reading > 0 && report.isAsLeft !== true) readBudget.took(report.reading);
-  return { report, changes, since };
+  return { ended: { report, changes, since }, loss };
 }
 
 /**

@@ -22,7 +22,7 @@ const NOTICE_CHECKS = { share: 0.1, burst: 1000 };
 
 const NOTHING: Heard = { kind: 'nothing' };
 
-/** The objects that other programs had touched, as a check after a notice found. */
+/** The objects that other programs had touched. */
 type Noticed = 'ours' | 'nothing of ours' | 'unknown';
 
 interface KernelWatchOptions {
@@ -33,13 +33,13 @@ interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readBudget: ReadBudget;
-  /** Requests a sync, because objects of ours may be gone or changed. `by` is the program that did it, where it is known. */
+  /** Requests a sync, because objects of ours may be gone or changed. The loop knows that it has to read them. `by` is the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Requests a sync, because removals are waiting. */
   readonly onWaiting: () => void;
   /** Called when the Node or this machine needs other settings. */
   readonly onOutdated: () => void;
-  /** Called after each check that followed a notice. */
+  /** Called when it is found out what notices were about: by a check after them, or by a sync that began before. */
   readonly onNoticed?: (touched: Noticed) => void;
 }
 
@@ -59,8 +59,9 @@ export class KernelWatch {
   #lookAgainAt = 0;
   /** Milliseconds that checks have waited for syncs. */
   #waited = 0;
-  /** A look at the facts and a reading of all rules that go on beside the checks. */
+  /** The look at the facts that goes on beside the checks. */
   #looking: Promise<void> | undefined;
+  /** The reading of all rules that goes on beside the checks. */
   #reading: Promise<void> | undefined;
 
   constructor(agent: Agent, options: KernelWatchOptions) {
@@ -103,15 +104,33 @@ export class KernelWatch {
 
   /**
    * A sync begins, and holds the mutex. It also repairs what a notice tells of that no check has looked at yet: otherwise it would lead packets
-   * to a chain that another program has flushed. Never rejects: the check that follows tells of a failure.
+   * to a chain that another program has flushed. Resolves with what it repairs, and with undefined where it has nothing of others to repair, or
+   * where repairs and checks have to wait. Never rejects: the check that follows tells of a failure.
    */
-  async syncBegins(): Promise<void> {
-    const { mode, loop } = this.#agent;
-    if (!this.#isNoticed || !mode.isObservedInPart) return;
-    const { kind } = await mode.probe.heard().catch(() => NOTHING);
-    if (kind !== 'something') return;
-    this.#options.onNoticed?.('ours');
-    loop.distrust();
+  async syncBegins(): Promise<Heard | undefined> {
+    const { mode, loop, clock } = this.#agent;
+    const began = clock.now();
+    const waits = Math.max(this.#noticeChecks.next, this.#backoff.due) > began;
+    if (!this.#isNoticed || waits || !mode.isObservedInPart) return undefined;
+    try {
+      const heard = await mode.probe.heard();
+      if (heard.kind === 'unknown') return undefined;
+      this.#isNoticed = false;
+      this.#toldOf(heard);
+      if (heard.kind === 'nothing') return undefined;
+      loop.distrust();
+      return heard;
+    } catch {
+      return undefined;
+    } finally {
+      this.spent(clock.now() - began);
+    }
+  }
+
+  #toldOf({ kind, by }: Heard): void {
+    if (kind === 'something') this.#options.onNoticed?.('ours');
+    // Our own commands write too, and have no name here.
+    else if (kind === 'nothing' && by !== undefined) this.#options.onNoticed?.('nothing of ours');
   }
 
   /** A sync spent these milliseconds reading: a share of the time that checks after notices have, too. */
@@ -180,27 +199,25 @@ export class KernelWatch {
   }
 
   async #findOut(): Promise<void> {
-    const { readBudget, onNoticed } = this.#options;
-    const { mode, clock } = this.#agent;
-    const { kind, by } = await this.#alone(async () => {
-      // Not earlier: a sync that waited before this check asks what the notice is about, too.
+    const { readBudget, onNoticed, onLoss } = this.#options;
+    const { mode, loop, clock } = this.#agent;
+    const heard = await this.#alone(async () => {
+      // The notice counts until then, for a sync that waited before this check.
       this.#isNoticed = false;
-      return mode.isObservedInPart ? await mode.probe.heard() : NOTHING;
+      const answer = mode.isObservedInPart ? await mode.probe.heard() : NOTHING;
+      if (answer.kind === 'something') loop.distrust();
+      return answer;
     });
-    if (kind === 'something') {
-      onNoticed?.('ours');
-      this.#requestRepair(by);
-    } else if (kind === 'unknown') {
+    this.#toldOf(heard);
+    if (heard.kind === 'something') onLoss(heard.by);
+    else if (heard.kind === 'unknown') {
       const soon = clock.now() + LOOK_AGAIN_MS;
-      // What a reading under way finds may be older than the notice.
+      // A reading under way may find something older than the notice.
       if (this.#reading !== undefined) this.#lookAgain(soon);
       else if (readBudget.mayRead) onNoticed?.('unknown');
       // The canaries show a flush of everything without a reading, so they are looked for until the rules may be read.
       else this.#lookAgain(Math.min(readBudget.mayReadAt, soon));
-      await this.#checkRules(by);
-    } else if (by !== undefined) {
-      // Our own commands write too, and have no name here.
-      onNoticed?.('nothing of ours');
+      await this.#checkRules(heard);
     }
   }
 
@@ -208,6 +225,7 @@ export class KernelWatch {
   #lookAgain(at: number): void {
     this.#isNoticed = true;
     this.#lookAgainAt = Math.max(this.#lookAgainAt, at);
+    this.#wait.wake();
   }
 
   /** Works while no sync runs. A check is not charged for its wait. */
@@ -222,15 +240,16 @@ export class KernelWatch {
 
   /** The check of every syncPeriod. */
   async #check(): Promise<void> {
-    const { health, onWaiting } = this.#options;
+    const { config, health, onWaiting } = this.#options;
     const { mode, clock } = this.#agent;
     if (this.#backoff.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
     // Beside the checks: a tool or a file that hangs must not keep a notice from being looked at.
+    if (this.#looking !== undefined) this.#tellUnknownFacts(`no answer within ${config.syncPeriod / 1000} s`);
     this.#looking ??= this.#lookAtFacts().finally(() => {
       this.#looking = undefined;
     });
-    await this.#checkRules(undefined);
+    await this.#checkRules();
   }
 
   /** Never rejects. */
@@ -242,11 +261,13 @@ export class KernelWatch {
       this.#unknownFacts.over({ text: 'the Node and this machine can be looked at again' });
       this.#compareFacts(changes);
     } catch (error) {
-      if (signal.aborted) return;
-      const cause = causeOf(error);
-      const text = `cannot look whether the Node or this machine changed: ${cause}`;
-      this.#unknownFacts.tell({ cause, facts: { cause }, text });
+      if (!signal.aborted) this.#tellUnknownFacts(causeOf(error));
     }
+  }
+
+  #tellUnknownFacts(cause: string): void {
+    const text = `cannot look whether the Node or this machine changed: ${cause}`;
+    this.#unknownFacts.tell({ cause, facts: { cause }, text });
   }
 
   #compareFacts(changes: Awaited<ReturnType<Agent['onNode']['changes']>>): void {
@@ -261,25 +282,27 @@ export class KernelWatch {
     }
   }
 
-  /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. */
-  async #checkRules(by: Committer | undefined): Promise<void> {
-    const { log, signal, health, readBudget } = this.#options;
+  /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. `heard`: what the notices told just now. */
+  async #checkRules(heard?: Heard): Promise<void> {
+    const { log, signal, health, readBudget, onLoss } = this.#options;
     const { mode, loop } = this.#agent;
     // Before a family was read there is nothing to check; health reports what is pending then.
     const found = await this.#alone(async () => {
       const result = await probe(mode, signal);
       // A sync that waits for the mutex begins before this check goes on.
       if (result === 'gone') loop.distrust();
-      return result;
+      // A notice that waits to be looked at may tell that nothing of ours was touched, without a reading.
+      if (result !== 'unclear' || heard !== undefined || !this.#isNoticed) return result;
+      return (await mode.probe.heard()).kind === 'nothing' ? 'in place' : result;
     });
     if (found === 'in place' || found === 'unclear') health.verified();
-    const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
+    const other = heard?.by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {
       const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
       if (this.#backoff.at(this.#agent.clock.now()) === undefined) {
         log.warn(`${program} removed rules of ours; writing them again`);
       }
-      this.#requestRepair(other);
+      onLoss(other);
     } else if (found === 'unclear' && readBudget.mayRead) {
       // Beside the checks: it may take long, and a notice that comes meanwhile may name what was touched.
       this.#reading ??= this.#readRules(other).finally(() => {
@@ -290,23 +313,22 @@ export class KernelWatch {
 
   /** Read all rules, and request a sync where another program changed them, or may have. Never rejects. */
   async #readRules(by: Committer | undefined): Promise<void> {
-    const { signal, health, readBudget } = this.#options;
+    const { signal, health, readBudget, onLoss } = this.#options;
+    const { loop, clock } = this.#agent;
     try {
       const may = await mayHaveChanged(this.#agent, this.#options, this.#unread);
-      if (may === 'unread') this.#lookAgain(readBudget.mayReadAt);
-      else if (may) this.#requestRepair(by);
+      if (may === 'unread') this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
+      else if (may) {
+        loop.distrust();
+        onLoss(by);
+      }
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);
       health.notVerified(cause);
       this.#unread.tell({ cause, facts: { cause }, text: `cannot check all rules: ${cause}` });
-      this.#lookAgain(this.#agent.clock.now() + LOOK_AGAIN_MS);
+      this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
     }
-  }
-
-  #requestRepair(by: Committer | undefined): void {
-    this.#agent.loop.distrust();
-    this.#options.onLoss(by);
   }
 }
 

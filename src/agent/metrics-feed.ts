@@ -3,6 +3,7 @@ import { FAMILIES, type Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, endsWithin, realClock } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
+import { shared } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
@@ -56,9 +57,10 @@ export class MetricsFeed {
   readonly #packets = new PacketTotals();
   readonly #uncounted: TroubleLog;
   readonly #gaps = new LocalGaps();
-  /** The readings under way. */
-  #readingPackets: Promise<void> | undefined;
-  #readingConnections: Promise<void> | undefined;
+  readonly #late: TroubleLog;
+  /** Read the counters of the present agent. Never reject. */
+  #readPackets = () => Promise.resolve();
+  #readConnections = () => Promise.resolve();
   #connections: readonly ConnectionCount[] = [];
   #agent: Agent | undefined;
   #feed: ObjectFeed;
@@ -68,6 +70,7 @@ export class MetricsFeed {
   constructor({ mode, countsConnections }: Config, feed: ObjectFeed, options: MetricsFeedOptions) {
     this.#options = options;
     this.#uncounted = new TroubleLog({ log: options.log, clock: realClock, level: 'error' });
+    this.#late = new TroubleLog({ log: options.log, clock: realClock, level: 'warn' });
     this.#feed = feed;
     // Both families, until it is known which ones work on this node.
     this.#shape = { mode, families: FAMILIES, countsFrontends: countsConnections };
@@ -84,6 +87,9 @@ export class MetricsFeed {
     const shape = { mode: agent.mode.name, families: agent.onNode.families, countsFrontends: countsConnections };
     this.#agent = agent;
     this.#feed = agent.feed;
+    // A reading of the former agent that hangs holds up none of this one.
+    this.#readPackets = shared(() => this.#packetsFrom(agent));
+    this.#readConnections = shared(() => this.#connectionsFrom(agent));
     if (!sameData(shape, this.#shape)) {
       this.#metrics = this.#newMetrics(shape);
       this.#connections = [];
@@ -155,15 +161,25 @@ export class MetricsFeed {
   async #connectionsNow(): Promise<readonly ConnectionCount[]> {
     const agent = this.#agent;
     if (!this.#shape.countsFrontends || agent === undefined || !MODES[agent.mode.name].countsFrontends) return [];
-    this.#readingConnections ??= this.#readConnections(agent).finally(() => {
-      this.#readingConnections = undefined;
-    });
-    await endsWithin(READ_TIMEOUT_MS, this.#readingConnections, realClock);
+    await this.#inTime(this.#readConnections());
     return this.#connections;
   }
 
+  /** The packets that rules counted. While the rules cannot be read, the last values stay. */
+  async #packetsOf(what: PacketCount['what']): Promise<number> {
+    await this.#inTime(this.#readPackets());
+    return this.#packets.total(what);
+  }
+
+  async #inTime(reading: Promise<void>): Promise<void> {
+    if (await endsWithin(READ_TIMEOUT_MS, reading, realClock))
+      return this.#late.over({ text: 'the kernel tells its counters in time again' });
+    const cause = `the kernel has not told its counters within ${READ_TIMEOUT_MS / 1000} s`;
+    this.#late.tell({ cause, text: `${cause}; metrics keep their last values` });
+  }
+
   /** Never rejects. */
-  async #readConnections(agent: Agent): Promise<void> {
+  async #connectionsFrom(agent: Agent): Promise<void> {
     const { mode, kernelLock } = agent;
     let counts: readonly ConnectionCount[] = [];
     try {
@@ -177,20 +193,17 @@ export class MetricsFeed {
     if (agent === this.#agent) this.#connections = counts;
   }
 
-  /** The packets that rules counted. While the rules cannot be read, the last values stay. */
-  async #packetsOf(what: PacketCount['what']): Promise<number> {
+  /** Never rejects. */
+  async #packetsFrom(agent: Agent): Promise<void> {
     const { log, signal } = this.#options;
-    const read = async () =>
-      await this.#packets.read(
-        async () => (await this.#agent?.mode.metrics.packetCounts(signal)) ?? [],
-        (cause) =>
-          log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
-      );
-    this.#readingPackets ??= read().finally(() => {
-      this.#readingPackets = undefined;
-    });
-    await endsWithin(READ_TIMEOUT_MS, this.#readingPackets, realClock);
-    return this.#packets.total(what);
+    await this.#packets.read(
+      async () => {
+        const counts = await agent.mode.metrics.packetCounts(signal);
+        return agent === this.#agent ? counts : [];
+      },
+      (cause) =>
+        log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
+    );
   }
 }
 

@@ -5,7 +5,7 @@
 import { causeOf } from '../base/cause.ts';
 import { breath, type Clock, endsWithin } from '../base/clock.ts';
 import { sameData } from '../base/equal.ts';
-import type { Mutex } from '../base/mutex.ts';
+import { type Mutex, shared } from '../base/mutex.ts';
 import type { Cache } from '../cluster/cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { countUses, isOfEndpoint, isSliceUsed, type SliceUse } from '../proxy/model/endpoint-uses.ts';
@@ -170,17 +170,6 @@ export class ServiceMetrics {
     }
     this.#isOverBound = isOver;
   }
-}
-
-/** Runs the work once at a time; calls meanwhile share the result. */
-function shared<T>(work: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | undefined;
-  return () => {
-    running ??= work().finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
 }
 
 type Series = Parameters<SeriesText['add']>;

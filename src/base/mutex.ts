@@ -9,3 +9,14 @@ export function createMutex(): Mutex {
     return result;
   };
 }
+
+/** Runs the work once at a time; calls meanwhile share the result. */
+export function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+}

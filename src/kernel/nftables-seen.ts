@@ -13,7 +13,7 @@ import {
   touchedIn,
 } from './ruleset-notices.ts';
 
-/** The largest share of the time for reading the table only to find out whether another program changed it. */
+/** The largest share of the time in which `presence` has the table read. */
 const READING_SHARE = 0.01;
 /** Milliseconds after which the table is read in any case: a long reading may have waited for a busy machine. */
 const MAX_REST_MS = 120_000;

@@ -24,6 +24,9 @@ interface Watched {
 function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [] }: Watched = {}) {
   const clock = new FakeClock();
   const losses: number[] = [];
+  const noticed: string[] = [];
+  const lines: string[] = [];
+  const line = (_facts: unknown, text: string) => void lines.push(text);
   let notice = nothing;
   const inspection = { lastWriter: async () => undefined };
   const mode = { isObserved: true, isObservedInPart: true, isWaiting: false, probe, inspection, ...of };
@@ -47,13 +50,14 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
   const stop = new AbortController();
   const watch = new KernelWatch(agent, {
     config: CONFIG,
-    log: { info: nothing, warn: nothing, error: nothing, debug: nothing, v2: nothing } as unknown as Log,
+    log: { info: nothing, warn: line, error: line, debug: nothing, v2: nothing } as unknown as Log,
     health: { checked: nothing, verified: nothing, notVerified: nothing, fights: nothing } as unknown as Health,
     signal: stop.signal,
     mutex,
     readBudget,
     onLoss: () => losses.push(clock.now()),
     onWaiting: nothing,
+    onNoticed: (touched) => noticed.push(touched),
     onOutdated: nothing,
   });
   const running = watch.run();
@@ -74,7 +78,7 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     isDistrusted = false;
     return reads;
   };
-  return { sync, clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
+  return { sync, noticed, lines, clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
 }
 
 it('repairs rules that are gone within a second, also when all readings are spent, and reads nothing', async () => {
@@ -162,6 +166,53 @@ it('a sync that begins before a notice was looked at reads the kernel only where
   await end();
 });
 
+it('a reading of all rules that fails is made again soon', async () => {
+  let readings = 0;
+  const differs = () =>
+    new Promise<boolean>((resolve, reject) => {
+      readings += 1;
+      const isFirst = readings === 1;
+      watch.clock.after(100, () => (isFirst ? reject(new Error('iptables-save: exit status 4')) : resolve(true)));
+    });
+  const heard = async (): Promise<Heard> => ({ kind: 'unknown' });
+  const watch = watched({ heard, isInstalled: async () => true, mayDiffer: async () => true, differs });
+  const { losses, clock, notice, pass, end } = watch;
+  await pass(1000);
+  const at = clock.now();
+  notice();
+  await pass(3000);
+  await end();
+  assert.ok((losses[0] ?? Number.POSITIVE_INFINITY) - at <= 1000, `${losses} after ${at}`);
+});
+
+it('a notice that a sync has asked about is not asked about again, and counts once', async () => {
+  let questions = 0;
+  const answers: Heard[] = [
+    { kind: 'something', by: { pid: 4711, name: 'nft' } },
+    { kind: 'nothing', by: { pid: 4711, name: 'nft' } },
+  ];
+  const heard = async () => answers[questions++] ?? { kind: 'nothing' as const };
+  const { sync, mutex, noticed, losses, notice, pass, end } = watched({ heard });
+  await pass(1000);
+  for (const reads of [true, false]) {
+    const synced = mutex(sync);
+    notice();
+    assert.equal(await synced, reads);
+    await pass(1000);
+  }
+  await end();
+  assert.deepEqual([noticed, losses], [['ours', 'nothing of ours'], []]);
+});
+
+it('a look at the facts that hangs is told of, once', async () => {
+  const changes = () => new Promise<never[]>(() => undefined);
+  const probe = { isInstalled: async () => true, mayDiffer: async () => false };
+  const { lines, pass, end } = watched(probe, { changes });
+  await pass(4 * CONFIG.syncPeriod);
+  await end();
+  assert.deepEqual(lines, ['cannot look whether the Node or this machine changed: no answer within 60 s']);
+});
+
 it('a sync asks what a notice is about also where a check that waits behind it will ask, too', async () => {
   const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
   const { sync, mutex, losses, notice, pass, end } = watched({ heard });
@@ -227,14 +278,38 @@ describe('beside a reading of all rules that does not end', () => {
   });
 
   it('the rules are read again when a reading may go on: what the notice was about is still to be found out', async () => {
-    const { readings, readBudget, clock, notice, pass, end } = reading();
+    const { found, readings, readBudget, losses, clock, notice, pass, end } = reading();
     await pass(1000);
     notice();
     await pass(35_000);
     assert.equal(readings(), 1);
     await pass(readBudget.mayReadAt - clock.now() + 2000);
     assert.equal(readings(), 2);
+    // Until the next reading, which is far, a notice that names what was touched is looked at.
+    await pass(60_000);
+    found.kind = 'something';
+    const at = clock.now();
+    notice();
+    await pass(5000);
     await end();
+    assert.ok((losses[0] ?? Number.POSITIVE_INFINITY) - at <= 1000, `${losses} after ${at}`);
+  });
+
+  it('rules that are gone are found within a second, also after it was cut off', async () => {
+    let isThere = true;
+    const differs = (signal: AbortSignal) =>
+      new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    const heard = async (): Promise<Heard> => ({ kind: 'unknown' });
+    const probe = { heard, isInstalled: async () => isThere, mayDiffer: async () => true, differs };
+    const { losses, clock, notice, pass, end } = watched(probe);
+    await pass(1000);
+    notice();
+    await pass(90_000);
+    isThere = false;
+    const at = clock.now();
+    await pass(2000);
+    await end();
+    assert.ok((losses[0] ?? Number.POSITIVE_INFINITY) - at <= 1000, `${losses} after ${at}`);
   });
 });
 

@@ -5,6 +5,7 @@ import type { Agent } from '../../src/agent/agent.ts';
 import { MetricsFeed } from '../../src/agent/metrics-feed.ts';
 import type { Config } from '../../src/config/config.ts';
 
+const nothing = () => undefined;
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 const COUNTED = { service: 'default/web', family: 'IPv4', address: '10.96.0.10', protocol: 'TCP', port: 80 };
@@ -27,8 +28,9 @@ for (const [name, reading, counts, line] of READINGS)
       own: { suspects: [], ejections: 0 },
     };
     const feed = { cache, watches: () => [] };
+    const warned = mock.fn();
     const options = {
-      log: { warn: () => undefined, error: () => undefined },
+      log: { warn: warned, info: nothing, error: nothing, debug: nothing, v2: nothing },
       signal: new AbortController().signal,
       health: () => ({ healthy: true, reasons: { readyz: [] } }),
       refused: () => 0,
@@ -57,4 +59,10 @@ for (const [name, reading, counts, line] of READINGS)
     const before = read.mock.callCount();
     for (let i = 0; i < 3; i++) assert.match(await scrape(), line);
     assert.equal(read.mock.callCount(), before + 1);
+    assert.equal(warned.mock.callCount(), 1, 'the log says so once');
+    // The reading that hangs is one of the former agent.
+    hangs = false;
+    metrics.use({ ...agent } as unknown as Agent, config);
+    assert.match(await scrape(), line);
+    assert.ok(read.mock.callCount() > before + 1);
   });

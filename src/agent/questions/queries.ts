@@ -41,7 +41,8 @@ export class Queries implements Answers {
   readonly #parts: QueryParts;
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
-  readonly #searching = new OneAtATime('history');
+  /** History, and explain of the past. */
+  readonly #searching = new OneAtATime('history and explain --at');
   readonly #exposing = new OneAtATime('exposure');
   readonly #recording = new FewAtATime('recordings', MAX_RECORDINGS);
 

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { causeOf } from '../../base/cause.ts';
 import type { Clock } from '../../base/clock.ts';
+import { shared } from '../../base/mutex.ts';
 import type { Recorder } from '../../inspect/history/recorder.ts';
 import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../inspect/history/recording-writer.ts';
 import type { RecordingLine } from '../../inspect/history/shapes.ts';
@@ -49,8 +50,6 @@ export class RecordFolder {
   readonly #unfinished = new Set<Promise<void>>();
   /** The segment that is being made. */
   #starting: Promise<void> | undefined;
-  /** The segments that are being listed for questions. */
-  #listing: Promise<readonly SegmentFile[]> | undefined;
   /** Limit of bytes of all segments but the present one. */
   #others: number;
   #cancelRetry: () => void = () => undefined;
@@ -121,17 +120,10 @@ export class RecordFolder {
   }
 
   /** The segments, the oldest first. Questions share a listing under way: on a disk that hangs each one would take a thread of Node.js. */
-  segments(): Promise<readonly SegmentFile[]> {
-    this.#listing ??= this.#written().finally(() => {
-      this.#listing = undefined;
-    });
-    return this.#listing;
-  }
-
-  async #written(): Promise<readonly SegmentFile[]> {
+  readonly segments = shared(async (): Promise<readonly SegmentFile[]> => {
     await this.#segment?.written();
     return await this.#segments();
-  }
+  });
 
   async #segments(): Promise<SegmentFile[]> {
     return await segmentsIn(this.path, this.#options.files);

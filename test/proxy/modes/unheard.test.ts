@@ -139,6 +139,30 @@ describe('a takeover whose own rules another program damages, unheard', () => {
   });
 });
 
+it('a reading beside a sync that wrote proves nothing, and beside one that had nothing to write it does', async () => {
+  const kernel = new UnheardNft();
+  const { rig } = nftRig({ kernel });
+  await rig.put(...OBJECTS).sync();
+  const { probe } = rig.mode;
+  const inspect = kernel.inspect.bind(kernel);
+  /** What a reading says during which a sync runs. */
+  const differsBeside = async () => {
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    kernel.inspect = async (family) => {
+      const found = await inspect(family);
+      await answered;
+      return found;
+    };
+    const reading = probe.differs(NEVER);
+    await rig.sync();
+    answer();
+    return await reading;
+  };
+  assert.equal(await differsBeside(), false);
+  rig.put(...SIX);
+  assert.equal(await differsBeside(), undefined);
+});
+
 it('soon after a reading that took long a check cannot say that all is in place: a further reading is asked for', async () => {
   const kernel = new UnheardNft();
   const { rig } = nftRig({ kernel });

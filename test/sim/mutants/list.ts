@@ -84,7 +84,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'believe-after-flush',
     what: 'What another program changed is not read again',
     file: 'src/agent/kernel-watch.ts',
-    from: '    this.#agent.loop.distrust();\n',
+    from: "      if (answer.kind === 'something') loop.distrust();\n",
     to: '',
   },
   {

@@ -47,7 +47,7 @@ export class NftTable {
   /** Receives the desired objects. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
-  /** A probe found changes of another program. The table must be read again, even without a later write. */
+  /** A probe or a write found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
   /** The program that made the believed state a mistaken one, as a write found. */
   metBy: Committer | undefined;
@@ -87,9 +87,9 @@ export class NftTable {
    * checked first, or `as left` if an agent left the table as it is desired. When it cannot be read this throws, and nothing is known.
    */
   async observe(): Promise<readonly Drift[] | undefined | 'as left'> {
-    this.#turns += 1;
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.state.family)) return undefined;
+      this.#turns += 1;
       if (await this.remembered.adopt()) return 'as left';
       this.metBy = this.#hasDrift ? (await this.#kernel.touched?.(this.state.family))?.by : undefined;
       const part = await this.#readTouched();
@@ -108,8 +108,8 @@ export class NftTable {
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.state.family);
-    // A probe that read the table has found more than the notices since then tell.
-    if (this.#hasDrift) return { kind: 'something', by: touched?.by };
+    // A probe that read the table has found more than the notices since then tell: their last program is not the one that changed it.
+    if (this.#hasDrift) return { kind: 'something' };
     if (touched === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
     const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
@@ -156,7 +156,7 @@ export class NftTable {
   /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
   async apply({ transactions, isPart = false, waiting }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
-    this.#turns += 1;
+    if (transactions.length > 0) this.#turns += 1;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...written } = await applyTransactions(transactions, target, signal);
@@ -174,7 +174,7 @@ export class NftTable {
       this.remembered.forget();
       throw error;
     } finally {
-      this.#turns += 1;
+      if (transactions.length > 0) this.#turns += 1;
     }
   }
 

@@ -108,8 +108,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules:
-      !isInstalled && !(hasRule(state, chainKey('filter', IPVS_FILTER), () => true) && leavesToServers(state)),
+    replacesRules: !isInstalled && !(hasRules(state, chainKey('filter', IPVS_FILTER)) && leavesToServers(state)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
     waiting: waitingRemovals(family, [...retirable, ...entries.removed, ...addresses.removed], setAside),
@@ -309,13 +308,18 @@ function hasRule({ tables }: ServersState, chain: ChainKey, isSuch: (text: strin
   return chains === undefined || (chains.get(chain) ?? []).some(({ text }) => isSuch(text));
 }
 
+/** The same of any rule. */
+function hasRules(state: ServersState, chain: ChainKey): boolean {
+  return hasRule(state, chain, () => true);
+}
+
 /**
- * Whether the table nat leaves packets to the servers: another program may have deleted its chain. A torn write of iptables mode replaced it, and
+ * Whether the table nat leaves packets to the servers, also because another program deleted or flushed its chain. A torn write of iptables mode replaced it, and
  * left the table filter as it was: the tables are written one after another.
  */
 function leavesToServers(state: ServersState): boolean {
   const services = chainKey('nat', SERVICES);
-  return hasRule(state, services, (text) => text.includes('--match-set ')) || !hasRule(state, services, () => true);
+  return hasRule(state, services, (text) => text.includes('--match-set ')) || !hasRules(state, services);
 }
 
 /** The chains whose rules drop the packets that these sets name. kube-proxy has the first one, too, without such a rule. */
