@@ -123,10 +123,11 @@ it('charges a check that got no answer like any other: after the first second it
 
 it('hears of a family that was read beside one that cannot be', async () => {
   const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
-  const { losses, notice, pass, end } = watched({ heard }, { of: { isObserved: false } });
+  const { sync, losses, notice, pass, end } = watched({ heard }, { of: { isObserved: false } });
   await pass(1000);
   notice();
   await pass(100);
+  assert.equal(await sync(), true, 'the next sync reads what was touched');
   await end();
   assert.equal(losses.length, 1);
 });

@@ -86,6 +86,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/agent/kernel-watch.ts',
     from: "      if (answer.kind === 'something') loop.distrust();\n",
     to: '',
+    test: 'test/agent/kernel-watch.test.ts',
   },
   {
     name: 'drop-moved-endpoint',
