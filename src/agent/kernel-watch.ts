@@ -112,15 +112,17 @@ export class KernelWatch {
     const began = clock.now();
     const waits = Math.max(this.#noticeChecks.next, this.#backoff.due) > began;
     if (!this.#isNoticed || waits || !mode.isObservedInPart) return undefined;
+    // A notice that comes meanwhile is another one.
+    this.#isNoticed = false;
     try {
       const heard = await mode.probe.heard();
-      if (heard.kind === 'unknown') return undefined;
-      this.#isNoticed = false;
       this.#toldOf(heard);
-      if (heard.kind === 'nothing') return undefined;
+      if (heard.kind === 'unknown') this.#notice();
+      if (heard.kind !== 'something') return undefined;
       loop.distrust();
       return heard;
     } catch {
+      this.#notice();
       return undefined;
     } finally {
       this.spent(clock.now() - began);

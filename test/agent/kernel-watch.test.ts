@@ -205,6 +205,25 @@ it('a notice that a sync has asked about is not asked about again, and counts on
   assert.deepEqual([noticed, losses], [['ours', 'nothing of ours'], []]);
 });
 
+it('a notice that comes while a sync asks about another one is looked at', async () => {
+  let isFirst = true;
+  const heard = async (): Promise<Heard> => {
+    const answer: Heard = { kind: isFirst ? 'nothing' : 'something' };
+    if (isFirst) watch.notice();
+    isFirst = false;
+    return answer;
+  };
+  const watch = watched({ heard });
+  const { sync, mutex, losses, notice, pass, end } = watch;
+  await pass(1000);
+  const synced = mutex(sync);
+  notice();
+  assert.equal(await synced, false);
+  await pass(1000);
+  await end();
+  assert.equal(losses.length, 1);
+});
+
 it('a look at the facts that hangs is told of, once', async () => {
   const changes = () => new Promise<never[]>(() => undefined);
   const probe = { isInstalled: async () => true, mayDiffer: async () => false };

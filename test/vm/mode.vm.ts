@@ -267,8 +267,12 @@ describe('IPVS mode on a real kernel', () => {
     });
   });
 
-  const detectors: readonly LocalDetector[] = [{ kind: 'none' }, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }];
-  for (const localDetector of detectors) {
+  // What a takeover leaves for the next one does not depend on the detector.
+  const takeovers: readonly (readonly [rounds: number, LocalDetector])[] = [
+    [2, { kind: 'none' }],
+    [1, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }],
+  ];
+  for (const [rounds, localDetector] of takeovers) {
     const how =
       localDetector.kind === 'none' ? 'where pods are not known from others' : 'where pods are known by their range';
     it(`from iptables to ipvs and back under continuous traffic no request fails, ${how}`, async () => {
@@ -290,7 +294,7 @@ describe('IPVS mode on a real kernel', () => {
       const answers = [];
       let keptByIpvs: Awaited<ReturnType<typeof ask>> | undefined;
       try {
-        for (let round = 1; round <= 2; round++) {
+        for (let round = 1; round <= rounds; round++) {
           await served(objects, { settings: (family) => (family === 'IPv4' ? { localDetector } : {}) });
           assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-SVC/);
           keptByIpvs ??= await ask('client', LAB.node.v4, NODE_PORT, `${how}, by ipvs`);
@@ -304,7 +308,8 @@ describe('IPVS mode on a real kernel', () => {
         assert.deepEqual(failures.slice(0, 5), []);
         assert.ok(requests > 30, `${requests} requests`);
       }
-      assert.deepEqual(answers, [kept, kept], 'the table of connections keeps what began under rules');
+      const all = Array.from({ length: rounds }, () => kept);
+      assert.deepEqual(answers, all, 'the table of connections keeps what began under rules');
     });
   }
 });
