@@ -43,7 +43,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     ...options,
     health: observers.health,
     onLoss(by) {
-      requests.loss = { by };
+      requests.loss = { by: by ?? requests.loss?.by };
       request(true);
     },
     onWaiting: () => request(),
@@ -211,7 +211,10 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
   };
 }
 
-/** Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. */
+/**
+ * Runs the sync, and reports its beginning and its end to health, history and the ledger, in this order. The watch is asked before, so that the
+ * reason and the name of another program are known.
+ */
 export async function runSync(
   agent: Agent,
   status: SyncStatus,
@@ -222,7 +225,7 @@ export async function runSync(
   const { report, since, loss } = await kernelLock.sync(async () => {
     const found = await watch.syncBegins();
     // From here on nothing is awaited until the loop takes the changes. A change in between would be written, and count as not taken.
-    if (found !== undefined) requests.loss ??= { by: found.by };
+    if (found !== undefined) requests.loss = { by: requests.loss?.by ?? found.by };
     const { loss } = requests;
     const reason = reasonOf(agent, status, options);
     // The name of the program is no label, because each value of a label is a series forever.

@@ -104,8 +104,8 @@ export class KernelWatch {
 
   /**
    * A sync begins, and holds the mutex. It also repairs what a notice tells of that no check has looked at yet: otherwise it would lead packets
-   * to a chain that another program has flushed. Resolves with what it repairs, and with undefined where it has nothing of others to repair, or
-   * where repairs and checks have to wait. Never rejects: the check that follows tells of a failure.
+   * to a chain that another program has flushed. Resolves with what it repairs, and with undefined where nothing of ours was touched, where that
+   * is unknown, or where repairs and checks have to wait. Never rejects: the check that follows tells of a failure.
    */
   async syncBegins(): Promise<Heard | undefined> {
     const { mode, loop, clock } = this.#agent;
@@ -207,12 +207,14 @@ export class KernelWatch {
       // The notice counts until then, for a sync that waited before this check.
       this.#isNoticed = false;
       const answer = mode.isObservedInPart ? await mode.probe.heard() : NOTHING;
-      if (answer.kind === 'something') loop.distrust();
+      if (answer.kind === 'something') {
+        loop.distrust();
+        onLoss(answer.by);
+      }
       return answer;
     });
     this.#toldOf(heard);
-    if (heard.kind === 'something') onLoss(heard.by);
-    else if (heard.kind === 'unknown') {
+    if (heard.kind === 'unknown') {
       const soon = clock.now() + LOOK_AGAIN_MS;
       // A reading under way may find something older than the notice.
       if (this.#reading !== undefined) this.#lookAgain(soon);
@@ -289,22 +291,22 @@ export class KernelWatch {
     const { log, signal, health, readBudget, onLoss } = this.#options;
     const { mode, loop } = this.#agent;
     // Before a family was read there is nothing to check; health reports what is pending then.
-    const found = await this.#alone(async () => {
-      const result = await probe(mode, signal);
-      // A sync that waits for the mutex begins before this check goes on.
-      if (result === 'gone') loop.distrust();
-      // A notice that waits to be looked at may tell that nothing of ours was touched, without a reading.
-      if (result !== 'unclear' || heard !== undefined || !this.#isNoticed) return result;
-      return (await mode.probe.heard()).kind === 'nothing' ? 'in place' : result;
+    const { found, other } = await this.#alone(async () => {
+      const found = await probe(mode, signal);
+      const other = heard?.by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
+      // Within the mutex: a sync that waits for it begins before this check goes on.
+      if (found === 'gone') {
+        loop.distrust();
+        onLoss(other);
+      }
+      return { found, other };
     });
     if (found === 'in place' || found === 'unclear') health.verified();
-    const other = heard?.by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
     if (found === 'gone') {
       const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
       if (this.#backoff.at(this.#agent.clock.now()) === undefined) {
         log.warn(`${program} removed rules of ours; writing them again`);
       }
-      onLoss(other);
     } else if (found === 'unclear' && readBudget.mayRead) {
       // Beside the checks: it may take long, and a notice that comes meanwhile may name what was touched.
       this.#reading ??= this.#readRules(other).finally(() => {
@@ -334,9 +336,9 @@ export class KernelWatch {
   }
 }
 
-/** The program that wrote last; undefined if it was this one. */
+/** The program that wrote last; undefined if it was this one, or is not known. Never rejects: a repair needs no name. */
 async function lastOther({ inspection }: Mode): Promise<Committer | undefined> {
-  const last = await inspection.lastWriter();
+  const last = await inspection.lastWriter().catch(() => undefined);
   return last?.isUs === false ? last : undefined;
 }
 

@@ -133,14 +133,14 @@ it('hears of a family that was read beside one that cannot be', async () => {
 });
 
 it('a sync that waited beside a check for the kernel reads it where the check finds rules that are gone', async () => {
-  const { sync, mutex, pass, end } = watched({ isInstalled: async () => false });
+  const { sync, mutex, losses, pass, end } = watched({ isInstalled: async () => false });
   const { promise: look, resolve: looked } = Promise.withResolvers<void>();
   const looking = mutex(() => look);
   await pass(CONFIG.syncPeriod + 1000);
-  const reads = mutex(sync);
+  const reads = mutex(async () => [losses.length, await sync()]);
   looked();
   await looking;
-  assert.equal(await reads, true);
+  assert.deepEqual(await reads, [1, true], 'it takes the repair, and the name of the other program, along');
   await end();
 });
 
@@ -186,7 +186,7 @@ it('a reading of all rules that fails is made again soon', async () => {
   assert.ok((losses[0] ?? Number.POSITIVE_INFINITY) - at <= 1000, `${losses} after ${at}`);
 });
 
-it('a notice that a sync has asked about is not asked about again, and counts once', async () => {
+it('a notice that a sync has asked about asks for no sync, and counts once', async () => {
   let questions = 0;
   const answers: Heard[] = [
     { kind: 'something', by: { pid: 4711, name: 'nft' } },
@@ -206,19 +206,24 @@ it('a notice that a sync has asked about is not asked about again, and counts on
 });
 
 it('a notice that comes while a sync asks about another one is looked at', async () => {
-  let isFirst = true;
+  let questions = 0;
   const heard = async (): Promise<Heard> => {
-    const answer: Heard = { kind: isFirst ? 'nothing' : 'something' };
-    if (isFirst) watch.notice();
-    isFirst = false;
-    return answer;
+    questions += 1;
+    if (questions === 1) throw new Error('recv: ENOBUFS');
+    if (questions > 2) return { kind: 'something' };
+    // The answer is about what was there when the question began.
+    await breath();
+    watch.notice();
+    await breath();
+    return { kind: 'nothing' };
   };
   const watch = watched({ heard });
   const { sync, mutex, losses, notice, pass, end } = watch;
   await pass(1000);
-  const synced = mutex(sync);
   notice();
-  assert.equal(await synced, false);
+  await pass(100);
+  assert.equal(questions, 1, 'the check that failed waits before it asks again');
+  assert.equal(await mutex(sync), false);
   await pass(1000);
   await end();
   assert.equal(losses.length, 1);

@@ -42,7 +42,7 @@ export class Queries implements Answers {
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
   /** History, and explain of the past. */
-  readonly #searching = new OneAtATime('history and explain --at');
+  readonly #searching = new OneAtATime('history');
   readonly #exposing = new OneAtATime('exposure');
   readonly #recording = new FewAtATime('recordings', MAX_RECORDINGS);
 

@@ -120,10 +120,12 @@ export class RecordFolder {
   }
 
   /** The segments, the oldest first. Questions share a listing under way: on a disk that hangs each one would take a thread of Node.js. */
-  readonly segments = shared(async (): Promise<readonly SegmentFile[]> => {
+  async segments(): Promise<readonly SegmentFile[]> {
     await this.#segment?.written();
-    return await this.#segments();
-  });
+    return await this.#listed();
+  }
+
+  readonly #listed = shared(() => this.#segments());
 
   async #segments(): Promise<SegmentFile[]> {
     return await segmentsIn(this.path, this.#options.files);

@@ -84,8 +84,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'believe-after-flush',
     what: 'What another program changed is not read again',
     file: 'src/agent/kernel-watch.ts',
-    from: "      if (answer.kind === 'something') loop.distrust();\n",
-    to: '',
+    from: "      if (answer.kind === 'something') {\n        loop.distrust();\n",
+    to: "      if (answer.kind === 'something') {\n",
     test: 'test/agent/kernel-watch.test.ts',
   },
   {

@@ -308,7 +308,7 @@ function hasRule({ tables }: ServersState, chain: ChainKey, isSuch: (text: strin
   return chains === undefined || (chains.get(chain) ?? []).some(({ text }) => isSuch(text));
 }
 
-/** The same of any rule. */
+/** Whether the kernel has, or may have, any rule in this chain. */
 function hasRules(state: ServersState, chain: ChainKey): boolean {
   return hasRule(state, chain, () => true);
 }
