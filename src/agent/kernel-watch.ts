@@ -14,7 +14,7 @@ import type { Health } from '../serve/health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
-import { changedFactText } from './mode-settings.ts';
+import { type ChangedFact, changedFactText } from './mode-settings.ts';
 
 const READING_TIMEOUT_MS = 30_000;
 /** Limit of the time spent on checks after notices, as a share: other programs may write all the time. `burst`: milliseconds. */
@@ -33,7 +33,7 @@ interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readBudget: ReadBudget;
-  /** Requests a sync, because objects of ours may be gone or changed. The loop knows that it has to read them. `by` is the program that did it, where it is known. */
+  /** Requests a sync, because objects of ours may be gone or changed. `by` is the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Requests a sync, because removals are waiting. */
   readonly onWaiting: () => void;
@@ -201,16 +201,13 @@ export class KernelWatch {
   }
 
   async #findOut(): Promise<void> {
-    const { readBudget, onNoticed, onLoss } = this.#options;
-    const { mode, loop, clock } = this.#agent;
+    const { readBudget, onNoticed } = this.#options;
+    const { mode, clock } = this.#agent;
     const heard = await this.#alone(async () => {
       // The notice counts until then, for a sync that waited before this check.
       this.#isNoticed = false;
       const answer = mode.isObservedInPart ? await mode.probe.heard() : NOTHING;
-      if (answer.kind === 'something') {
-        loop.distrust();
-        onLoss(answer.by);
-      }
+      if (answer.kind === 'something') this.#requestRepair(answer.by);
       return answer;
     });
     this.#toldOf(heard);
@@ -274,7 +271,7 @@ export class KernelWatch {
     this.#unknownFacts.tell({ cause, facts: { cause }, text });
   }
 
-  #compareFacts(changes: Awaited<ReturnType<Agent['onNode']['changes']>>): void {
+  #compareFacts(changes: readonly ChangedFact[]): void {
     const { onOutdated } = this.#options;
     if (changes.length === 0) this.#outdated.over();
     else {
@@ -288,44 +285,38 @@ export class KernelWatch {
 
   /** Probe the rules, read them only if the probe is unclear, and request a sync where they differ. `heard`: what the notices told just now. */
   async #checkRules(heard?: Heard): Promise<void> {
-    const { log, signal, health, readBudget, onLoss } = this.#options;
-    const { mode, loop } = this.#agent;
-    // Before a family was read there is nothing to check; health reports what is pending then.
-    const { found, other } = await this.#alone(async () => {
+    const { log, signal, health, readBudget } = this.#options;
+    const { mode, clock } = this.#agent;
+    // The mutex is held until the repair is requested: a sync that waits for it takes the repair along.
+    await this.#alone(async () => {
       const found = await probe(mode, signal);
-      const other = heard?.by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
-      // Within the mutex: a sync that waits for it begins before this check goes on.
+      if (found === 'in place' || found === 'unclear') health.verified();
+      // Before a family was read there is nothing to check; health reports what is pending then.
+      if (found === 'in place' || found === 'nothing yet') return;
+      const other = heard?.by ?? (await lastOther(mode));
       if (found === 'gone') {
-        loop.distrust();
-        onLoss(other);
+        const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
+        if (this.#backoff.at(clock.now()) === undefined) {
+          log.warn(`${program} removed rules of ours; writing them again`);
+        }
+        this.#requestRepair(other);
+      } else if (readBudget.mayRead) {
+        // Beside the checks: it may take long, and a notice that comes meanwhile may name what was touched.
+        this.#reading ??= this.#readRules(other).finally(() => {
+          this.#reading = undefined;
+        });
       }
-      return { found, other };
     });
-    if (found === 'in place' || found === 'unclear') health.verified();
-    if (found === 'gone') {
-      const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
-      if (this.#backoff.at(this.#agent.clock.now()) === undefined) {
-        log.warn(`${program} removed rules of ours; writing them again`);
-      }
-    } else if (found === 'unclear' && readBudget.mayRead) {
-      // Beside the checks: it may take long, and a notice that comes meanwhile may name what was touched.
-      this.#reading ??= this.#readRules(other).finally(() => {
-        this.#reading = undefined;
-      });
-    }
   }
 
   /** Read all rules, and request a sync where another program changed them, or may have. Never rejects. */
   async #readRules(by: Committer | undefined): Promise<void> {
-    const { signal, health, readBudget, onLoss } = this.#options;
-    const { loop, clock } = this.#agent;
+    const { signal, health, readBudget } = this.#options;
+    const { clock } = this.#agent;
     try {
       const may = await mayHaveChanged(this.#agent, this.#options, this.#unread);
       if (may === 'unread') this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
-      else if (may) {
-        loop.distrust();
-        onLoss(by);
-      }
+      else if (may) this.#requestRepair(by);
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);
@@ -333,6 +324,11 @@ export class KernelWatch {
       this.#unread.tell({ cause, facts: { cause }, text: `cannot check all rules: ${cause}` });
       this.#lookAgain(clock.now() + LOOK_AGAIN_MS);
     }
+  }
+
+  #requestRepair(by: Committer | undefined): void {
+    this.#agent.loop.distrust();
+    this.#options.onLoss(by);
   }
 }
 

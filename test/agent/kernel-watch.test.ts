@@ -20,7 +20,7 @@ interface Watched {
   readonly changes?: () => Promise<readonly never[]>;
 }
 
-/** A watch over these answers of the mode; `losses` are the times at which it asked for a repair, `syncs` run as those of an agent do. */
+/** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
 function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [] }: Watched = {}) {
   const clock = new FakeClock();
   const losses: number[] = [];
@@ -71,6 +71,15 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     stop.abort();
     await running;
   };
+  /** Something else has the mutex, until the result is called. */
+  const hold = () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const held = mutex(() => promise);
+    return async () => {
+      resolve();
+      await held;
+    };
+  };
   /** A sync, to be called with the mutex: resolves with whether it reads the kernel. */
   const sync = async () => {
     await watch.syncBegins();
@@ -78,7 +87,7 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     isDistrusted = false;
     return reads;
   };
-  return { sync, noticed, lines, clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
+  return { hold, sync, noticed, lines, clock, losses, readBudget, mutex, notice: () => notice(), pass, end };
 }
 
 it('repairs rules that are gone within a second, also when all readings are spent, and reads nothing', async () => {
@@ -133,13 +142,11 @@ it('hears of a family that was read beside one that cannot be', async () => {
 });
 
 it('a sync that waited beside a check for the kernel reads it where the check finds rules that are gone', async () => {
-  const { sync, mutex, losses, pass, end } = watched({ isInstalled: async () => false });
-  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
-  const looking = mutex(() => look);
+  const { hold, sync, mutex, losses, pass, end } = watched({ isInstalled: async () => false });
+  const release = hold();
   await pass(CONFIG.syncPeriod + 1000);
   const reads = mutex(async () => [losses.length, await sync()]);
-  looked();
-  await looking;
+  await release();
   assert.deepEqual(await reads, [1, true], 'it takes the repair, and the name of the other program, along');
   await end();
 });
@@ -150,10 +157,9 @@ it('a sync that begins before a notice was looked at reads the kernel only where
     if (found instanceof Error) throw found;
     return found;
   };
-  const { sync, mutex, notice, pass, end } = watched({ heard });
+  const { hold, sync, notice, pass, end } = watched({ heard });
   assert.equal(await sync(), false, 'without a notice nothing is asked');
-  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
-  const looking = mutex(() => look);
+  const release = hold();
   // The watch is in the check of a syncPeriod, which waits, so the notice does too.
   await pass(CONFIG.syncPeriod + 1000);
   notice();
@@ -162,8 +168,7 @@ it('a sync that begins before a notice was looked at reads the kernel only where
   assert.equal(await sync(), false);
   found = new Error('recv: ENOBUFS');
   assert.equal(await sync(), false);
-  looked();
-  await looking;
+  await release();
   await end();
 });
 
@@ -240,15 +245,13 @@ it('a look at the facts that hangs is told of, once', async () => {
 
 it('a sync asks what a notice is about also where a check that waits behind it will ask, too', async () => {
   const heard = async (): Promise<Heard> => ({ kind: 'something', by: undefined });
-  const { sync, mutex, losses, notice, pass, end } = watched({ heard });
+  const { hold, sync, mutex, losses, notice, pass, end } = watched({ heard });
   await pass(1000);
-  const { promise: look, resolve: looked } = Promise.withResolvers<void>();
-  const looking = mutex(() => look);
+  const release = hold();
   const reads = mutex(sync);
   notice();
   await pass(300);
-  looked();
-  await looking;
+  await release();
   assert.equal(await reads, true);
   await pass(100);
   await end();
@@ -267,9 +270,9 @@ it('looks at a notice also while the facts of the machine are not told', async (
 });
 
 describe('beside a reading of all rules that does not end', () => {
-  /** `found` is what the next notices are about. */
+  /** `found`: what the next notices are about, and whether the canaries are there. */
   function reading() {
-    const found: { kind: Heard['kind'] } = { kind: 'unknown' };
+    const found: { kind: Heard['kind']; isThere: boolean } = { kind: 'unknown', isThere: true };
     let readings = 0;
     const differs = (signal: AbortSignal) => {
       readings += 1;
@@ -278,9 +281,9 @@ describe('beside a reading of all rules that does not end', () => {
     let questions = 0;
     const heard = async (): Promise<Heard> => {
       questions += 1;
-      return { ...found, by: undefined };
+      return { kind: found.kind };
     };
-    const watch = watched({ heard, isInstalled: async () => true, mayDiffer: async () => true, differs });
+    const watch = watched({ heard, isInstalled: async () => found.isThere, mayDiffer: async () => true, differs });
     return { ...watch, found, readings: () => readings, questions: () => questions };
   }
 
@@ -321,16 +324,11 @@ describe('beside a reading of all rules that does not end', () => {
   });
 
   it('rules that are gone are found within a second, also after it was cut off', async () => {
-    let isThere = true;
-    const differs = (signal: AbortSignal) =>
-      new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-    const heard = async (): Promise<Heard> => ({ kind: 'unknown' });
-    const probe = { heard, isInstalled: async () => isThere, mayDiffer: async () => true, differs };
-    const { losses, clock, notice, pass, end } = watched(probe);
+    const { found, losses, clock, notice, pass, end } = reading();
     await pass(1000);
     notice();
     await pass(90_000);
-    isThere = false;
+    found.isThere = false;
     const at = clock.now();
     await pass(2000);
     await end();
@@ -373,12 +371,10 @@ it('does not charge a check for the sync that it waited for', async () => {
   let found: Heard = { kind: 'nothing', by: undefined };
   const watch = watched({ heard: async () => found });
   await watch.pass(1000);
-  const { promise: sync, resolve: end } = Promise.withResolvers<void>();
-  const synced = watch.mutex(() => sync);
+  const release = watch.hold();
   watch.notice();
   await watch.pass(10_000);
-  end();
-  await synced;
+  await release();
   await watch.pass(100);
   found = { kind: 'something', by: undefined };
   const at = watch.clock.now();

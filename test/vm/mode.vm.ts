@@ -267,7 +267,7 @@ describe('IPVS mode on a real kernel', () => {
     });
   });
 
-  // What a takeover leaves for the next one does not depend on the detector.
+  // A takeover leaves the same for the next one, whichever detector there is.
   const takeovers: readonly (readonly [rounds: number, LocalDetector])[] = [
     [2, { kind: 'none' }],
     [1, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }],

@@ -302,9 +302,7 @@ describe('no suspect', () => {
     world.reply = (address) => (ofNode(2)(address) ? 'silence' : 'answer');
     await staysAsItIs(world);
   });
-});
 
-describe('no suspect, also in the moment of a rollout,', () => {
   it('is a Node whose pods are replaced while they are asked', async (t) => {
     const world = new World(t, WEB);
     world.connect(10, pod(2, 1));

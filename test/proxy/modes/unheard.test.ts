@@ -145,7 +145,7 @@ it('a reading beside a sync that wrote proves nothing, and beside one that had n
   await rig.put(...OBJECTS).sync();
   const { probe } = rig.mode;
   const inspect = kernel.inspect.bind(kernel);
-  /** What a reading says during which a sync runs. */
+  /** Resolves with the answer of a reading during which a sync runs. */
   const differsBeside = async () => {
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
     kernel.inspect = async (family) => {

@@ -84,8 +84,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'believe-after-flush',
     what: 'What another program changed is not read again',
     file: 'src/agent/kernel-watch.ts',
-    from: "      if (answer.kind === 'something') {\n        loop.distrust();\n",
-    to: "      if (answer.kind === 'something') {\n",
+    from: '    this.#agent.loop.distrust();\n',
+    to: '',
     test: 'test/agent/kernel-watch.test.ts',
   },
   {

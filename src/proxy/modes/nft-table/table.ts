@@ -53,7 +53,7 @@ export class NftTable {
   metBy: Committer | undefined;
   /** Other programs touched objects of the table, which their notices name. */
   #isTouched = false;
-  /** The number of readings and writes that began, and of writes that ended. */
+  /** Grows where a reading begins, and where transactions begin and end. */
   #turns = 0;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
@@ -107,9 +107,9 @@ export class NftTable {
   /** See `KernelProbe.heard`. Throws when the kernel does not answer. */
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
-    const touched = await this.#kernel.touched?.(this.state.family);
-    // A probe that read the table has found more than the notices since then tell: their last program is not the one that changed it.
+    // The notices since then do not name the program that made it.
     if (this.#hasDrift) return { kind: 'something' };
+    const touched = await this.#kernel.touched?.(this.state.family);
     if (touched === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
     const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
@@ -156,7 +156,7 @@ export class NftTable {
   /** Write a plan. The report is `isMistaken` when another program changed the table since it was read. */
   async apply({ transactions, isPart = false, waiting }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this.state;
-    if (transactions.length > 0) this.#turns += 1;
+    this.#turns += transactions.length;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...written } = await applyTransactions(transactions, target, signal);
@@ -174,7 +174,7 @@ export class NftTable {
       this.remembered.forget();
       throw error;
     } finally {
-      if (transactions.length > 0) this.#turns += 1;
+      this.#turns += transactions.length;
     }
   }
 

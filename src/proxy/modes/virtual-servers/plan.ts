@@ -314,8 +314,8 @@ function hasRules(state: ServersState, chain: ChainKey): boolean {
 }
 
 /**
- * Whether the table nat leaves packets to the servers, also because another program deleted or flushed its chain. A torn write of iptables mode replaced it, and
- * left the table filter as it was: the tables are written one after another.
+ * Whether the table nat leaves packets to the servers, also because another program deleted or flushed its chain. A torn write of iptables mode
+ * replaced it, and left the table filter as it was: the tables are written one after another.
  */
 function leavesToServers(state: ServersState): boolean {
   const services = chainKey('nat', SERVICES);
