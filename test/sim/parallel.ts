@@ -3,6 +3,9 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { type CampaignOptions, type CampaignResult, noHistories, runSeed, take } from './campaign.ts';
 import type { Outcome } from './run-history.ts';
 
+/** Megabytes: a history leaves much garbage behind, and seldom collected it costs less. */
+const YOUNG_GENERATION = 192;
+
 interface Work extends Pick<CampaignOptions, 'first' | 'most' | 'keepsGoing' | 'shrinking'> {
   /** Milliseconds since 1970 after which no history begins. */
   readonly end: number;
@@ -37,7 +40,8 @@ export async function runCampaign(
   await Promise.all(
     Array.from({ length: processors }, async () => {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
-      const worker = new Worker(new URL(import.meta.url), { workerData: work });
+      const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_GENERATION };
+      const worker = new Worker(new URL(import.meta.url), { workerData: work, resourceLimits });
       worker
         .on('message', follow)
         .on('error', reject)
