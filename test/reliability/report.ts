@@ -143,7 +143,7 @@ The soak runs the agent for hours on a real kernel, in a node made of network na
   the whole table.
 - nftables mode and iptables mode (nft variant) have a quarter of the time each, in turn. The mode changes in the running agent, by its
   configuration file, and once by a restart.
-- In the end the agent runs for a sixth of the time without a restart, so that a leak can show.
+- In the end, for a third of the time but at most half an hour, the agent runs without a restart, so that a leak can show.
 
 Meanwhile probes open TCP connections and ask UDP questions, from a pod to cluster IPs and from outside to a node port.
 They ask Services that nobody changes, and one whose endpoints move every two seconds.
@@ -156,7 +156,11 @@ the answer comes from an address that the client did not ask. The next question 
 A probe that was asked while the rules of another program's write were not repaired counts apart;
 for clients that keep their port, the time until the next sweep of stale flows belongs to it, at most five seconds.
 
-\`npm run soak -- --hours N\` runs it as root, for a sixth longer than N hours; \`npm run soak -- --help\` has the options.
+The page says what was found. A probe that was lost or wrong counts, a difference that \`slicewire verify\` finds, and what cleanup leaves.
+So do a write of another program that lasted for more than a second, a minute without health, \`verify\` that gave no answer,
+and memory without restarts that grew by more than 5 %.
+
+\`npm run soak -- --hours N\` runs it as root; \`npm run soak -- --help\` has the options.
 At the end \`slicewire cleanup\` must leave no rule but those of KUBE-FIREWALL, which the kubelet uses too.
 The soak removes everything that it made, also after Ctrl-C.
 A soak of a minute is part of \`npm run test:kernel\`.`;

@@ -1,6 +1,6 @@
 /** The results of a soak as text, for docs/reliability.md and for the terminal. */
 import { summary, table } from '../bench/text.ts';
-import { type FirstLast, problemsOf, type SoakResult } from '../soak/result.ts';
+import { type FirstLast, missedOf, problemsOf, type SoakResult } from '../soak/result.ts';
 
 const count = (value: number) => Math.round(value).toLocaleString('en');
 const seconds = (milliseconds: number) => `${(milliseconds / 1000).toFixed(1)} s`;
@@ -8,7 +8,7 @@ const megabytes = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MB`;
 const minutes = (value: number) => `${Math.round((value / 60) * 10) / 10} min`;
 
 export function soakLines(result: SoakResult): string {
-  const problems = problemsOf(result);
+  const problems = [...problemsOf(result), ...missedOf(result)];
   const verdict =
     problems.length === 0
       ? 'Nothing was lost, and nothing was wrong.'
@@ -50,7 +50,10 @@ function rows(result: SoakResult): string[][] {
     ],
     ['longest time without health, restarts included', seconds(unhealthy.longest)],
     ['memory, of all lives after the start: first, last, most', three(result.memory, megabytes)],
-    ['memory, without restarts: first, last, most', three(result.tailMemory, megabytes)],
+    ...result.tailMemory.map((memory) => [
+      `memory, without restarts, ${memory.mode} mode: median of the first third, of the last, most`,
+      three(memory, megabytes),
+    ]),
     ['open descriptors, with restarts: first, last, most', three(result.descriptors, count)],
     ['open descriptors, without restarts: first, last, most', three(result.tailDescriptors, count)],
     ['timers, without restarts: first, last, most', three(result.timers, count)],

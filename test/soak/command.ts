@@ -3,7 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { soakLines } from '../reliability/soak-page.ts';
-import { problemsOf, type SoakResult } from './result.ts';
+import { missedOf, problemsOf, type SoakResult } from './result.ts';
 import type { SoakOptions } from './run.ts';
 import { soak } from './soak.ts';
 
@@ -31,7 +31,7 @@ export async function carryOut(given: Given, signal: AbortSignal, { json = false
   const folder = mkdtempSync(join(tmpdir(), 'slicewire-soak-'));
   const result = await soak({ ...given, probesPerSecond: 40, signal, say, folder });
   process.stdout.write(json ? `${JSON.stringify(result)}\n` : `${soakLines(result)}\n`);
-  const problems = problemsOf(result);
+  const problems = [...problemsOf(result), ...missedOf(result)];
   for (const problem of problems) say(problem);
   process.exitCode = problems.length === 0 && !result.isEarly ? 0 : 1;
   return result;

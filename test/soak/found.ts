@@ -43,7 +43,7 @@ export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watch
     reloads: run.reloads,
     flushes: run.flushes,
     memory: measured.memory.found,
-    tailMemory: measured.tailMemory.found,
+    tailMemory: measured.tailMemory,
     descriptors: measured.descriptors.found,
     tailDescriptors: measured.tailDescriptors.found,
     timers: measured.timers.found,

@@ -12,7 +12,7 @@ const { values } = commandLine({
       type: 'string',
       value: 'N',
       default: '1',
-      help: 'how long, with restarts; a sixth of it more without restarts',
+      help: 'how long; the last third, half an hour at most, without restarts',
     },
     services: { type: 'string', value: 'N', default: '10000', help: 'Services of the cluster' },
     'per-second': { type: 'string', value: 'N', default: '100', help: 'changes of objects a second' },
@@ -37,10 +37,11 @@ function positive(name: 'hours' | 'services' | 'per-second' | 'restart-every' | 
   return number;
 }
 
-const seconds = positive('hours') * 3600;
+const whole = positive('hours') * 3600;
+const tail = Math.min(whole / 3, 1800);
 const result = await carryOut(
   {
-    ...{ seconds, tail: seconds / 6, restartEvery: positive('restart-every'), flushEvery: positive('flush-every') },
+    ...{ seconds: whole - tail, tail, restartEvery: positive('restart-every'), flushEvery: positive('flush-every') },
     ...{ services: positive('services'), perSecond: positive('per-second'), seed: positive('seed') },
     ...{ isSource: values.source, logFile: values.log },
   },

@@ -2,7 +2,7 @@
 import type { Look, SoakAgent } from './agent.ts';
 import { type Samples, samplesOf, sumOf, Totals } from './metrics.ts';
 import type { Watch } from './parts.ts';
-import type { FirstLast, SyncsFound } from './result.ts';
+import type { FirstLast, SyncsFound, TailMemory } from './result.ts';
 import type { SoakMode } from './timeline.ts';
 
 class Series {
@@ -21,6 +21,13 @@ class Series {
   }
 }
 
+/** Of the bytes of each look, in the order of time. */
+export function memoryOf(mode: SoakMode, looks: readonly number[]): TailMemory {
+  const third = Math.ceil(looks.length / 3);
+  const median = (some: readonly number[]) => [...some].sort((a, b) => a - b)[Math.floor(some.length / 2)] ?? 0;
+  return { mode, first: median(looks.slice(0, third)), last: median(looks.slice(-third)), most: Math.max(0, ...looks) };
+}
+
 const SYNC = 'kubeproxy_sync_proxy_rules_duration_seconds';
 const PROGRAMMING = 'kubeproxy_network_programming_duration_seconds';
 
@@ -29,7 +36,7 @@ export class Measured {
   readonly #watch: Watch;
   readonly #totals = new Map<SoakMode, Totals>();
   readonly memory = new Series();
-  readonly tailMemory = new Series();
+  readonly #tailMemory = new Map<SoakMode, number[]>();
   readonly descriptors = new Series();
   readonly tailDescriptors = new Series();
   readonly timers = new Series();
@@ -42,13 +49,18 @@ export class Measured {
     this.#watch = watch;
   }
 
-  /** `isWarm`: it has run long enough; `isTail`: it is not restarted any more. */
-  look({ isWarm, isTail }: { readonly isWarm: boolean; readonly isTail: boolean }): void {
+  /** `isWarm`: it has run long enough, or has had this mode for long enough; `isTail`: it is not restarted any more. */
+  look(mode: SoakMode, { isWarm, isTail }: { readonly isWarm: boolean; readonly isTail: boolean }): void {
     const look: Look | undefined = this.#agent.look();
     if (look === undefined || !isWarm) return;
-    const [memory, descriptors] = isTail ? [this.tailMemory, this.tailDescriptors] : [this.memory, this.descriptors];
-    memory.add(look.resident);
+    const descriptors = isTail ? this.tailDescriptors : this.descriptors;
     descriptors.add(look.descriptors);
+    if (isTail) this.#tailMemory.set(mode, [...(this.#tailMemory.get(mode) ?? []), look.resident]);
+    else this.memory.add(look.resident);
+  }
+
+  get tailMemory(): TailMemory[] {
+    return [...this.#tailMemory].map(([mode, looks]) => memoryOf(mode, looks));
   }
 
   /** Ask for the metrics, as a Prometheus does. */

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Churn, type Write } from './churn.ts';
 import { movingEndpoints, shapeOf } from './cluster.ts';
+import { memoryOf } from './measured.ts';
 import { samplesOf, sumOf, Totals } from './metrics.ts';
+import { missedOf } from './result.ts';
 import { type SoakPlan, timeline } from './timeline.ts';
 import { verifiedOf } from './verified.ts';
 
@@ -115,5 +117,46 @@ describe('the answer of verify', () => {
   it('is none where it has another form', () => {
     assert.equal(verifiedOf('slicewire: no agent'), undefined);
     assert.equal(verifiedOf('{"differences":[]}'), undefined);
+  });
+});
+
+describe('what a soak measured', () => {
+  const MB = 2 ** 20;
+  const good: Parameters<typeof missedOf>[0] = {
+    flushes: [{ mode: 'nftables', command: 'nft delete table', repaired: 999, isNamed: true }],
+    verify: [{ mode: 'iptables', by: 'the agent, under load', compared: 1, differences: [], isAtRest: false }],
+    unhealthy: { longest: 60_000, sum: 60_000 },
+    tail: 1800,
+    tailMemory: [{ mode: 'iptables', first: 100 * MB, last: 105 * MB, most: 300 * MB }],
+  };
+
+  it('is of memory the medians of the first and of the last third of the looks', () => {
+    const found = memoryOf('nftables', [3, 1, 2, 900, 5, 5, 7, 8, 9]);
+    assert.deepEqual(found, { mode: 'nftables', first: 2, last: 8, most: 900 });
+    assert.deepEqual(memoryOf('nftables', []), { mode: 'nftables', first: 0, last: 0, most: 0 });
+  });
+
+  it('misses nothing at its limits', () => {
+    assert.deepEqual(missedOf(good), []);
+  });
+
+  it('misses a repair after more than a second, a verify without an answer, health for a minute, and memory that grows', () => {
+    const [flush, verify, memory] = [good.flushes[0], good.verify[0], good.tailMemory[0]];
+    assert.ok(flush && verify && memory);
+    const bad = {
+      ...good,
+      flushes: [{ ...flush, repaired: 1001 }],
+      verify: [{ ...verify, why: 'exit status 3: too many changes' }],
+      unhealthy: { longest: 61_000, sum: 61_000 },
+      tailMemory: [{ ...memory, last: 106 * MB }],
+    };
+    assert.deepEqual(missedOf(bad), [
+      'nftables mode: nft delete table: repaired after 1001 ms',
+      'iptables mode: verify by the agent, under load: no answer: exit status 3: too many changes',
+      'no health for 61 s',
+      'iptables mode: memory grew from 100 MB to 106 MB',
+    ]);
+    // Too short for memory to come to rest.
+    assert.equal(missedOf({ ...bad, tail: 600 }).length, 3);
   });
 });

@@ -7,6 +7,11 @@ export interface FirstLast {
   readonly most: number;
 }
 
+/** Bytes without restarts: the medians of the first and of the last third of the time in this mode, and the most. */
+export interface TailMemory extends FirstLast {
+  readonly mode: SoakMode;
+}
+
 export interface FlushFound {
   readonly mode: SoakMode;
   readonly command: string;
@@ -83,9 +88,9 @@ export interface SoakResult {
   /** Milliseconds each, from the new configuration file to its first sync. */
   readonly reloads: readonly number[];
   readonly flushes: readonly FlushFound[];
-  /** Bytes, of all lives; and of the last one from a minute after its beginning. */
+  /** Bytes, of all lives but the last; and of the last one. */
   readonly memory: FirstLast;
-  readonly tailMemory: FirstLast;
+  readonly tailMemory: readonly TailMemory[];
   readonly descriptors: FirstLast;
   readonly tailDescriptors: FirstLast;
   readonly timers: FirstLast;
@@ -98,6 +103,34 @@ export interface SoakResult {
   readonly left?: readonly string[];
   /** Warnings and errors of the agent's log, numbers aside, and how often. */
   readonly complaints: readonly { readonly message: string; readonly count: number }[];
+}
+
+type Measures = Pick<SoakResult, 'flushes' | 'verify' | 'unhealthy' | 'tail' | 'tailMemory'>;
+
+/** Milliseconds. */
+const MOST_FOR_REPAIR = 1000;
+const MOST_WITHOUT_HEALTH = 60_000;
+/** Of memory without restarts, where it is measured for long enough. */
+const MOST_GROWTH = 1.05;
+const SECONDS_FOR_GROWTH = 1200;
+
+/**
+ * What must not be on a machine that is fast enough, beside `problemsOf`: writes of another program that last, `slicewire verify` that
+ * finds no end while rules change, health that stays away, memory that grows. Empty: nothing.
+ */
+export function missedOf({ flushes, verify, unhealthy, tail, tailMemory }: Measures): string[] {
+  const missed: string[] = [];
+  for (const { mode, command, repaired = 0 } of flushes)
+    if (repaired > MOST_FOR_REPAIR) missed.push(`${mode} mode: ${command}: repaired after ${Math.round(repaired)} ms`);
+  for (const { mode, by, isAtRest, why } of verify)
+    if (why !== undefined && !isAtRest) missed.push(`${mode} mode: verify by ${by}: no answer: ${why}`);
+  const { longest } = unhealthy;
+  if (longest > MOST_WITHOUT_HEALTH) missed.push(`no health for ${Math.round(longest / 1000)} s`);
+  for (const { mode, first, last } of tail < SECONDS_FOR_GROWTH ? [] : tailMemory) {
+    const [before, after] = [first, last].map((bytes) => Math.round(bytes / 2 ** 20));
+    if (last > first * MOST_GROWTH) missed.push(`${mode} mode: memory grew from ${before} MB to ${after} MB`);
+  }
+  return missed;
 }
 
 /** What must not be; empty: the soak found nothing. */
@@ -114,7 +147,6 @@ export function problemsOf(result: SoakResult): string[] {
     const [first] = differences;
     const what = `${mode} mode: verify by ${by}`;
     if (first !== undefined) problems.push(`${what}: ${differences.length} objects differ: ${first}`);
-    // Where rules change all the time, reading them may not end in time: it says so.
     if (why !== undefined && isAtRest) problems.push(`${what}: no answer: ${why}`);
   }
   for (const { signal, status, isOther = false } of lives) {

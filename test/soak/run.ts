@@ -74,6 +74,7 @@ export class SoakRun {
   readonly #lab: Lab;
   readonly #kubeconfig: string;
   #mode: SoakMode = FIRST_MODE;
+  /** Or when it took its mode. */
   #bornAt = 0;
   #isTail = false;
   #isEarly = false;
@@ -205,6 +206,7 @@ export class SoakRun {
       this.agent.configure(next);
       await this.#reloaded(next);
       this.#mode = next;
+      this.#bornAt = performance.now();
       this.reloads.push(performance.now() - start);
       this.#written();
     }
@@ -268,7 +270,7 @@ export class SoakRun {
       const isTail = this.#isTail;
       const { restartEvery, tail } = this.options;
       const warm = isTail ? Math.min(60, tail / 4) : (restartEvery * 2) / 3;
-      this.measured.look({ isWarm: performance.now() - this.#bornAt > warm * 1000, isTail });
+      this.measured.look(this.#mode, { isWarm: performance.now() - this.#bornAt > warm * 1000, isTail });
       if (performance.now() - scraped < BETWEEN_SCRAPES) continue;
       scraped = performance.now();
       this.agent.keepLog();
