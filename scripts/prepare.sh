@@ -8,11 +8,12 @@ cd "$(dirname "$0")/.."
 
 say() { echo "slicewire: $*" >&2; }
 
-# npm packages: again when the lock file is newer than what was installed from it.
-if [ -L node_modules ]; then
-  # npm ci would empty the folder that the link leads to, and others may be using it.
-  [ -x node_modules/.bin/node ] || { say "node_modules is a link to $(readlink node_modules), which has no packages: install them there"; exit 1; }
-elif [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+# The npm packages are those of the lock file. npm writes .package-lock.json last.
+installed() {
+  [ -x node_modules/.bin/node ] && [ -e node_modules/.package-lock.json ] && [ ! package-lock.json -nt node_modules/.package-lock.json ]
+}
+
+install() {
   command -v npm >/dev/null || { say "npm is missing: install Node.js with npm (Debian: apt-get install npm)"; exit 1; }
   say "installing npm packages"
   # Exactly what the lock file says, each package by its hash, and no script of a package (.npmrc).
@@ -23,6 +24,17 @@ elif [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.pa
     exit 1
   fi
   touch node_modules/.package-lock.json
+}
+
+if [ -L node_modules ]; then
+  # npm ci would empty the folder that the link leads to, and others may be using it.
+  [ -x node_modules/.bin/node ] || { say "node_modules is a link to $(readlink node_modules), which has no packages: install them there"; exit 1; }
+elif ! installed; then
+  # Two commands may start at once, and npm does not wait for itself.
+  exec 8<package-lock.json
+  flock -w 900 8 || { say "another installation of npm packages does not end: wait for it, and try again"; exit 1; }
+  installed || install 8<&-
+  exec 8<&-
 fi
 
 if [ "$(uname -m)" = aarch64 ]; then other="qemu-x86_64-static x86_64-linux-gnu-gcc"; else other="qemu-aarch64-static aarch64-linux-gnu-gcc"; fi

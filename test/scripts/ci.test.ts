@@ -26,8 +26,7 @@ const TIERS = [
   'test',
   'run test:kernel -- --ci',
   'run test:long',
-  ...['sim', 'image'].map((tier) => `run test:${tier} -- --ci`),
-  ...['agents machines', 'systemd'].map((parts) => `run test:vm -- --ci ${parts}`),
+  ...['sim', 'image', 'vm'].map((tier) => `run test:${tier} -- --ci`),
 ];
 
 describe('.ci/run', () => {
