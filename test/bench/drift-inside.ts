@@ -1,6 +1,7 @@
 /**
- * Run inside a namespace by drift.ts: an agent with many Services, and another program that deletes one rule or one element at a time.
- * Prints the milliseconds from its commit to the agent's, both as the kernel notifies of them. Arguments: mode, Services, endpoints, tries.
+ * Run inside a namespace by drift.ts: an agent with many Services, and another program that deletes one rule or one element at a time, and
+ * then many. Prints the milliseconds from its commit to the agent's, both as the kernel notifies of them; of many, to the end of the agent's
+ * sync. Arguments: mode, Services, endpoints, tries.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,6 +23,8 @@ const TABLE = tableKey('IPv4', mode === 'nftables' ? 'slicewire' : 'nat');
 /** As many repairs are made at once, and so long it must be quiet before the next (src/agent/kernel-watch.ts). */
 const [AT_ONCE, QUIET] = [9, 10_500];
 const RUNS_OF_FLOOR = 20;
+/** Of each command that deletes many. */
+const RUNS_OF_MANY = 3;
 /** Milliseconds without a commit after which the kernel is at rest. */
 const REST = 300;
 
@@ -109,6 +112,59 @@ async function damageRules(n: number, chains: readonly string[]): Promise<Damage
   return { tool: 'iptables', args: ['-t', 'nat', '-D', chain, '1'], repair };
 }
 
+/** A command that deletes many rules or elements, and the bare tool that writes them again. */
+interface Deletion {
+  readonly command: string;
+  readonly repair: () => Promise<string>;
+}
+
+async function deletionsOfTable(): Promise<Deletion[]> {
+  const written = (text: string) => () => run('nft', ['-f', '-'], text);
+  const [map, table] = [
+    await run('nft', ['list', 'map', 'ip', 'slicewire', 'services']),
+    await run('nft', ['list', 'table', 'ip', 'slicewire']),
+  ];
+  return [
+    { command: 'nft flush map ip slicewire services', repair: written(map) },
+    { command: 'nft delete table ip slicewire', repair: written(table) },
+    { command: 'nft flush ruleset', repair: written(table) },
+  ];
+}
+
+async function deletionsOfRules(): Promise<Deletion[]> {
+  const restored = (...lines: string[]) => {
+    return () => run('iptables-nft-restore', ['--noflush'], `${lines.join('\n')}\n`);
+  };
+  const all = (await run('iptables-nft-save', [])).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  const begin = all.indexOf('*nat');
+  const nat = all.slice(begin, all.indexOf('COMMIT', begin) + 1);
+  const of = (chain: string) => nat.filter((line) => line.startsWith(`-A ${chain} `));
+  const jump = of('PREROUTING')[0]?.replace('-A PREROUTING', '-I PREROUTING 1') ?? '';
+  return [
+    { command: 'iptables-nft -t nat -D PREROUTING 1', repair: restored('*nat', jump, 'COMMIT') },
+    {
+      command: 'iptables-nft -t nat -F KUBE-SERVICES',
+      repair: restored('*nat', ':KUBE-SERVICES - [0:0]', ...of('KUBE-SERVICES'), 'COMMIT'),
+    },
+    { command: 'iptables-nft -t nat -F', repair: restored(...nat) },
+    { command: 'nft flush ruleset', repair: restored(...all) },
+  ];
+}
+
+/** Milliseconds from the commit of the command to the end of the agent's next sync. */
+async function repairOf(command: string): Promise<number> {
+  const [file = '', ...args] = command.split(' ');
+  heard.length = 0;
+  const since = log.length;
+  const [begin] = await Promise.all([commitBy(file, true), run(file, args)]);
+  for (;;) {
+    const told = log.findIndex(({ msg }, i) => i >= since && msg.includes('changed rules of ours'));
+    const synced = told < 0 ? undefined : log.slice(told).find(({ msg }) => msg === 'synced');
+    if (synced !== undefined) return Date.parse(String(synced.time)) - performance.timeOrigin - begin;
+    await pause(10);
+  }
+}
+
 const folder = await mkdtemp(join(tmpdir(), 'drift-'));
 await writeFile(join(folder, 'all.yaml'), objects());
 const agent = startAgent(
@@ -136,6 +192,15 @@ for (let n = 0; n < tries; n++) {
   const [begin] = await Promise.all([commitBy(name, true), run(file, args)]);
   times.push((await commitBy(name, false)) - begin);
 }
+const many: { command: string; times: number[]; floor: number[]; repair: () => Promise<string> }[] = [];
+for (const deletion of await (mode === 'nftables' ? deletionsOfTable() : deletionsOfRules())) {
+  const of: number[] = [];
+  for (let n = 0; n < RUNS_OF_MANY; n++) {
+    await pause(QUIET);
+    of.push(await repairOf(deletion.command));
+  }
+  many.push({ ...deletion, times: of, floor: [] });
+}
 await agent.stop();
 const floor: number[] = [];
 for (let n = 0; n < RUNS_OF_FLOOR; n++) {
@@ -148,7 +213,17 @@ for (let n = 0; n < RUNS_OF_FLOOR; n++) {
   while (heard.length === 0) await pause(1);
   floor.push((heard[0]?.at ?? Number.NaN) - began);
 }
+for (const { command, repair, floor: of } of many) {
+  const [file = '', ...args] = command.split(' ');
+  for (let n = 0; n < RUNS_OF_MANY; n++) {
+    await run(file, args);
+    await pause(REST);
+    const began = performance.now();
+    await repair();
+    of.push(performance.now() - began);
+  }
+}
 journal.close();
 await rm(folder, { recursive: true });
-process.stdout.write(`${JSON.stringify({ times, floor })}\n`);
+process.stdout.write(`${JSON.stringify({ times, floor, many })}\n`);
 process.exit(0);

@@ -1,6 +1,6 @@
 /**
- * Drift: from the commit of another program that deletes one rule or one element, to the commit of the agent that repairs it. The floor is
- * the bare tool that writes exactly what is missing, from its start to its commit. `node test/bench/drift.ts` measures it alone.
+ * Drift: from the commit of another program that deletes one rule or one element, or many, to the commit of the agent that repairs it. The
+ * floor is the bare tool that writes exactly what is missing, from its start to its commit. `node test/bench/drift.ts` measures it alone.
  */
 import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
@@ -19,6 +19,12 @@ export interface DriftResult extends DriftOptions {
   /** Milliseconds of each try. */
   readonly times: readonly number[];
   readonly floor: readonly number[];
+  /** Of commands that delete many. */
+  readonly many: readonly {
+    readonly command: string;
+    readonly times: readonly number[];
+    readonly floor: readonly number[];
+  }[];
 }
 
 export const DRIFT_SHAPES: readonly DriftOptions[] = (['nftables', 'iptables'] as const).map((mode) => {
@@ -35,7 +41,7 @@ export async function measureDrift(options: DriftOptions): Promise<DriftResult> 
     const args = [INSIDE, mode, `${services}`, `${endpoints}`, `${tries}`];
     const { exitCode, stdout, stderr } = await shellCommands.run(lab.inside('node', process.execPath, args), NEVER);
     if (exitCode !== 0) throw new Error(stderr);
-    return { ...options, ...(JSON.parse(stdout) as Pick<DriftResult, 'times' | 'floor'>) };
+    return { ...options, ...(JSON.parse(stdout) as Pick<DriftResult, 'times' | 'floor' | 'many'>) };
   } finally {
     await lab.remove();
   }
@@ -62,13 +68,24 @@ export function driftSection(all: readonly DriftResult[]): string {
     `${ms(median(result.floor), 1)}`,
     `${ms(quantile(result.floor, 0.99), 1)}`,
   ]);
+  const many = all.flatMap((result) =>
+    result.many.map(({ command, times, floor }) => [
+      ...[result.mode, size(result), `\`${command}\``],
+      ...[median(times), Math.max(...times), median(floor), Math.max(...floor)].map((time) => ms(time)),
+    ]),
+  );
   return `## Drift
 
 Another program deletes one element or one rule; the kernel's notice tells the agent, which reads what was touched and writes it again.
 The time is from its commit to the agent's, of ${all[0]?.tries ?? 0} tries.
 Floor: the bare tool (\`nft\`, \`iptables-restore\`) writes exactly what is missing, from its start to its commit.
 
-${table(['mode', 'N × E', 'median', '99 of 100', 'longest', 'floor, median', 'floor, longest'], rows)}`;
+${table(['mode', 'N × E', 'median', '99 of 100', 'longest', 'floor, median', 'floor, longest'], rows)}
+
+Commands that delete many: from their commit to the end of the agent's sync, of three tries.
+Floor: the bare tool writes again what the command deleted, all at once, and decides nothing.
+
+${table(['mode', 'N × E', 'command', 'median', 'longest', 'floor, median', 'floor, longest'], many)}`;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
