@@ -1,6 +1,6 @@
 /** Answers which versions of objects are in the kernel: `/programmed`, its wait for one version, and its stream. It outlives reloads. */
 
-import { type Family, familyOf } from '../base/address.ts';
+import { familyOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, realClock } from '../base/clock.ts';
 import { parseDuration } from '../base/duration.ts';
@@ -109,16 +109,13 @@ export class ProgrammedAnswers {
   }
 
   /** A sync and all that follows it is done, so its marks move. */
-  synced({ drift, failed }: Pick<SyncReport, 'drift' | 'failed'>): void {
+  synced({ drift }: Pick<SyncReport, 'drift'>): void {
     if (drift.length > 0) this.#drift += 1;
     const hadUnwritten = this.#unwritten.length > 0;
-    const isLeft = (family: Family) =>
-      failed.some((one) => one.blame === 'environment' && (one.family ?? family) === family);
-    this.#unwritten = together(
-      this.#parts.unserved(),
-      this.#unwritten.filter(({ family }) => isLeft(family)),
-    );
     this.#ledger.confirmed();
+    // The marks may be older than a family that is served again, so while they are stuck they say nothing of it.
+    const isStuck = this.#ledger.lags.stuck !== undefined;
+    this.#unwritten = together(this.#parts.unserved(), isStuck ? this.#unwritten : []);
     if (hadUnwritten) this.#moved();
   }
 

@@ -5,12 +5,13 @@ import { noteChange } from '../../src/agent/feed.ts';
 import { settle } from '../../src/agent/generation.ts';
 import { MAX_WAITERS } from '../../src/agent/programmed/waiters.ts';
 import { ProgrammedAnswers } from '../../src/agent/programmed-answers.ts';
+import type { Family } from '../../src/base/address.ts';
 import { decodeService } from '../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../src/cluster/cache/cache.ts';
 import { NoAnswer, WrongQuestion } from '../../src/inspect/wire/envelope.ts';
 import { type Programmed as Answer, programmedSchema } from '../../src/inspect/wire/programmed.ts';
-import { ChangeLedger, writtenChanges } from '../../src/proxy/ledger/change-ledger.ts';
+import { ChangeLedger, MAX_BEHIND, writtenChanges } from '../../src/proxy/ledger/change-ledger.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/proxy/model/events.ts';
 import { failedReport, NOTHING_TO_DO } from '../../src/proxy/reconcile/step.ts';
 import type { SyncReport } from '../../src/proxy/sync/sync-results.ts';
@@ -30,15 +31,15 @@ function report(more: Partial<SyncReport> = {}): SyncReport {
   return { ...NOTHING_TO_DO, ...NOTHING, work: {} as SyncReport['work'], ...more };
 }
 
-const REFUSED = report({
-  outcome: 'partial',
-  failed: [
-    {
-      ...{ key: 'IPv4 nat KUBE-SVC-X', family: 'IPv4', kind: 'rules', owner: 's/bad', line: undefined },
-      ...{ blame: 'content', cause: 'no such match\nmore' },
-    },
-  ],
-});
+function refusals(...refused: readonly { readonly family: Family; readonly owner: string | undefined }[]): SyncReport {
+  const failed = refused.map(({ family, owner }) => ({
+    ...{ key: `${family} nat KUBE-SVC-X`, family, kind: 'rules' as const, owner, line: undefined },
+    ...({ blame: 'content', cause: 'no such match\nmore' } as const),
+  }));
+  return report({ outcome: 'partial', failed });
+}
+
+const REFUSED = refusals({ family: 'IPv4', owner: 's/bad' });
 
 const UNREAD = report({
   outcome: 'failed',
@@ -164,6 +165,44 @@ describe('/programmed', () => {
     sync();
     const { reached, unserved: after } = await ask(`slice=s/web-6&version=${v}`);
     assert.deepEqual([reached, after], [true, []]);
+  });
+
+  for (const [what, failure] of [
+    ['refuses what Services share', refusals({ family: 'IPv6', owner: undefined })],
+    [
+      'refuses more Services than are named',
+      refusals(...Array.from({ length: MAX_BEHIND + 1 }, (_, i) => ({ family: 'IPv6', owner: `s/bad-${i}` }) as const)),
+    ],
+  ] as const) {
+    it(`calls a family unserved that can be served now, as long as the kernel ${what}`, async () => {
+      let unserved = WITHOUT_IPV6;
+      const { feed, ask, sync } = agent(() => unserved);
+      feed.put(webService);
+      const v = feed.put(
+        slice({ name: 'web-6', namespace: 's', service: 'web', addressType: 'IPv6', endpoints: ['fd00::1'] }),
+      );
+      sync();
+      unserved = [];
+      sync(failure);
+      const { reached, unserved: still } = await ask(`slice=s/web-6&version=${v}`);
+      assert.deepEqual([reached, still], [false, WITHOUT_IPV6]);
+      sync();
+      assert.equal((await ask(`slice=s/web-6&version=${v}`)).reached, true);
+    });
+  }
+
+  it('does not call a Service reached that the kernel refused in a family that is served again', async () => {
+    let unserved = WITHOUT_IPV6;
+    const { feed, ask, sync } = agent(() => unserved);
+    const spec = { clusterIP: '10.96.0.3', clusterIPs: ['10.96.0.3', 'fd00::3'], ports: [{ port: 80 }] };
+    const v = feed.put(service({ name: 'bad', namespace: 's', spec }));
+    sync();
+    unserved = [];
+    sync(refusals({ family: 'IPv6', owner: 's/bad' }));
+    const { reached, service: of, behind } = await ask(`service=s/bad&version=${v}`);
+    assert.deepEqual([reached, of?.programmed, behind.map((one) => one.service)], [false, '', ['s/bad']]);
+    sync();
+    assert.equal((await ask(`service=s/bad&version=${v}`)).reached, true);
   });
 
   it('does not call a slice of a family reached of which nothing is written', async () => {

@@ -35,8 +35,11 @@ export class PendingObjects {
   /** Deleted while a sync ran, which may write their earlier state. */
   readonly #gone = new Set<string>();
   #isRunning = false;
-  /** Services of which no version was ever in the kernel; undefined before the first sync that wrote, when that is so for all. */
-  #never: ReadonlySet<ServiceKey> | undefined;
+  /**
+   * Services whose version in the kernel is not known: none was ever written, or the kernel refused to write them again although nothing of
+   * them had changed. undefined before the first sync that wrote, when that is so for all.
+   */
+  #unknown: ReadonlySet<ServiceKey> | undefined;
 
   /** An object changes. A new one that is deleted before it was written is forgotten: such objects would add up while writes fail. */
   changed(object: string, { isGone, ...before }: ChangedObject): void {
@@ -71,10 +74,14 @@ export class PendingObjects {
 
   /** The sync wrote all taken and held objects, except for those of these Services. */
   written(without: ReadonlyMap<ServiceKey, unknown>): void {
-    const never = [...without.keys()].filter((service) => this.#never?.has(service) ?? true);
-    this.#never = new Set(never);
     if (without.size > 0) this.#hold(this.#taken, ({ service }) => without.has(service));
-    for (const [object, { service }] of this.#held) if (!without.has(service)) this.#held.delete(object);
+    const changed = new Set<ServiceKey>();
+    for (const [object, { service }] of this.#held) {
+      if (without.has(service)) changed.add(service);
+      else this.#held.delete(object);
+    }
+    const isUnknown = (service: ServiceKey) => !changed.has(service) || (this.#unknown?.has(service) ?? true);
+    this.#unknown = new Set([...without.keys()].filter(isUnknown));
     this.#ended();
   }
 
@@ -85,7 +92,7 @@ export class PendingObjects {
 
   /** The version of an object that is in the kernel; `received`: the newest that is known. */
   programmed(object: string, service: ServiceKey | undefined, received: string): string {
-    if (this.#never === undefined || (service !== undefined && this.#never.has(service))) return '';
+    if (this.#unknown === undefined || (service !== undefined && this.#unknown.has(service))) return '';
     return this.get(object)?.programmed ?? received;
   }
 

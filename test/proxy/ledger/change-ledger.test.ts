@@ -305,6 +305,32 @@ describe('a Service that the first sync could not write', () => {
   });
 });
 
+describe('a Service that the kernel refuses although nothing of it changed', () => {
+  it('has no version in the kernel that is known, until it is written', () => {
+    const rig = ledgerRig();
+    const first = rig.change('s/bad-1', 's/bad');
+    rig.sync();
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), first);
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), '');
+    rig.change('s/bad-1', 's/bad');
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), '');
+    rig.sync();
+    assert.notEqual(rig.programmed('s/bad-1', 's/bad'), '');
+  });
+
+  it('has the version from before where it changed', () => {
+    const rig = ledgerRig();
+    const first = rig.change('s/bad-1', 's/bad');
+    rig.sync();
+    rig.change('s/bad-1', 's/bad');
+    rig.sync(refuses('s/bad'));
+    rig.sync(refuses('s/bad'));
+    assert.equal(rig.programmed('s/bad-1', 's/bad'), first);
+  });
+});
+
 /** A kernel, and agents' events in any order: what the kernel has of each slice, by version. */
 describe('in any history', () => {
   const action = fc.oneof(
