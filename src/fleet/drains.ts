@@ -53,7 +53,7 @@ export class Drains {
     this.#options = options;
     this.#wallClock = new WallClock(clock);
     this.#queue = new Coalescer(clock, GATHER_MS, (question) => this.#check(question));
-    objects.changes.add((service, added) => this.#onObjects(service, added));
+    objects.changes.add((...change) => this.#onObjects(...change));
     nodes.changes.add((node) => this.#onNode(node));
   }
 
@@ -90,9 +90,9 @@ export class Drains {
     this.#questions.add(question);
     this.#update(question);
     if (target.kind === 'terminating') {
-      this.#assignments.enter(target.service, target.node, question.startedAt);
+      this.#assignments.enter(target, question.startedAt);
       // There may now be more questions about these endpoints than endpoints.
-      for (const each of this.#questions.ofService(target.service)) this.#update(each);
+      for (const each of this.#questions.ofHooks(target)) this.#update(each);
     }
     this.#check(question);
     return promise;
@@ -108,7 +108,7 @@ export class Drains {
     return this.#options.objects.isComplete && this.#options.nodes.isComplete;
   }
 
-  #onObjects(service: ServiceKey, added: readonly FleetEndpoint[]): void {
+  #onObjects(service: ServiceKey, added: readonly FleetEndpoint[], isEvent: boolean): void {
     const { objects } = this.#options;
     if (this.#assignments.size > 0) {
       this.#assignments.refresh(service, (node) => objects.stateOf({ kind: 'terminating', service, node }).endpoints);
@@ -119,13 +119,18 @@ export class Drains {
       for (const question of this.#questions.all) question.need = undefined;
       this.#onNode(undefined);
     }
+    const changed = (question: WaitingQuestion) => {
+      // The target may have taken connections since the last event, and nodes may have written that: they need what is newest now.
+      if (!isEvent) question.need = undefined;
+      this.#changed(question);
+    };
     // Another Service may have the target now.
     for (const name of added.flatMap(({ pod, address }) => [pod, address])) {
-      for (const question of this.#questions.ofName(name)) this.#changed(question);
+      for (const question of this.#questions.ofName(name)) changed(question);
     }
     for (const question of this.#questions.ofService(service)) {
-      const isAsBefore = question.target.kind !== 'terminating' && question.need !== undefined;
-      if (!isAsBefore || objects.takes(question.target) !== undefined) this.#changed(question);
+      const isAsBefore = isEvent && question.target.kind !== 'terminating' && question.need !== undefined;
+      if (!isAsBefore || objects.takes(question.target) !== undefined) changed(question);
     }
   }
 
@@ -149,7 +154,7 @@ export class Drains {
     const state = objects.stateOf(target);
     const shortage =
       target.kind === 'terminating'
-        ? this.#assignments.shortage(target.service, target.node, question.startedAt, objects.endings(target))
+        ? this.#assignments.shortage(target, question.startedAt, objects.endings(target.service, state.endpoints))
         : undefined;
     question.update(objects, state, shortage);
     this.#questions.setServices(question, before, state.services);
@@ -189,7 +194,8 @@ export class Drains {
     this.#questions.remove(question);
     this.#queue.delete(question);
     if (target.kind === 'terminating') {
-      this.#assignments.leave(target.service, target.node, startedAt, this.#options.objects.endings(target));
+      const { objects } = this.#options;
+      this.#assignments.leave(target, startedAt, objects.endings(target.service, objects.stateOf(target).endpoints));
     }
     settle();
   }
@@ -226,6 +232,8 @@ class Coalescer<T> {
   }
 }
 
+type HookTarget = Extract<DrainTarget, { kind: 'terminating' }>;
+
 const EMPTY: ReadonlySet<WaitingQuestion> = new Set();
 
 /** Questions that wait, by the Services and names that concern them, and by the node that they wait for. */
@@ -239,6 +247,14 @@ class QuestionIndex {
 
   ofService(service: ServiceKey): ReadonlySet<WaitingQuestion> {
     return this.#byService.get(service) ?? EMPTY;
+  }
+
+  /** The questions of preStop hooks about the same endpoints. */
+  *ofHooks({ service, node }: HookTarget): Iterable<WaitingQuestion> {
+    for (const question of this.ofService(service)) {
+      const { target } = question;
+      if (target.kind === 'terminating' && target.service === service && target.node === node) yield question;
+    }
   }
 
   ofName(name: string): ReadonlySet<WaitingQuestion> {
@@ -306,7 +322,7 @@ const MAX_HOOK_DELAY_MS = 10_000;
 
 /** The questions of one Service and one Node. */
 interface HookGroup {
-  /** Start times of the questions that wait, in milliseconds of the clock. */
+  /** Start times of the questions that wait, the oldest first, in milliseconds of the clock. */
   readonly waiting: number[];
   /** Endpoints that a question was answered for, or ended for. */
   readonly claimed: Set<string>;
@@ -320,7 +336,7 @@ class HookAssignments {
   readonly #services = new Map<ServiceKey, Map<string, HookGroup>>();
 
   /** A question began to wait at this moment. */
-  enter(service: ServiceKey, node: string, startedAt: number): void {
+  enter({ service, node }: HookTarget, startedAt: number): void {
     let nodes = this.#services.get(service);
     if (nodes === undefined) {
       nodes = new Map();
@@ -332,11 +348,11 @@ class HookAssignments {
   }
 
   /** A question of this moment ended: the oldest of the endpoints that may stand for it is claimed from now on. */
-  leave(service: ServiceKey, node: string, startedAt: number, endings: readonly Ending[]): void {
+  leave({ service, node }: HookTarget, startedAt: number, endings: readonly Ending[]): void {
     const group = this.#services.get(service)?.get(node);
     if (group === undefined) return;
     group.waiting.splice(group.waiting.indexOf(startedAt), 1);
-    const [free] = freeOf(group, endings, startedAt).sort((a, b) => a.since - b.since);
+    const free = freeOf(group, endings).find(({ since }) => mayStandFor(startedAt, since));
     if (free !== undefined) group.claimed.add(free.endpoint);
     this.#tidy(service, node, group);
   }
@@ -345,13 +361,15 @@ class HookAssignments {
    * The reason why the question of this moment has no endpoint of its own, as a sentence; undefined when it has one. Each question that
    * waits needs an endpoint that had not terminated for long when it was asked. Earlier questions may use newer endpoints.
    */
-  shortage(service: ServiceKey, node: string, startedAt: number, endings: readonly Ending[]): string | undefined {
+  shortage({ service, node }: HookTarget, startedAt: number, endings: readonly Ending[]): string | undefined {
     const group = this.#services.get(service)?.get(node);
     if (group === undefined) return undefined;
-    for (const moment of new Set(group.waiting)) {
-      if (moment > startedAt) continue;
-      const free = freeOf(group, endings, moment).length;
-      const waiting = group.waiting.filter((each) => each >= moment).length;
+    const all = freeOf(group, endings);
+    let old = 0;
+    for (const [before, moment] of group.waiting.entries()) {
+      if (moment > startedAt) return undefined;
+      while (old < all.length && !mayStandFor(moment, all[old]?.since ?? 0)) old += 1;
+      const [free, waiting] = [all.length - old, group.waiting.length - before];
       if (free >= waiting) continue;
       const asked = waiting === 1 ? '1 Pod asks' : `${waiting} Pods ask`;
       const shown = `its slices show ${free} that began to end there, at most ${MAX_HOOK_DELAY_MS / 1000} s earlier`;
@@ -382,7 +400,12 @@ class HookAssignments {
   }
 }
 
-/** The endpoints that may stand for a question of this moment. */
-function freeOf({ claimed }: HookGroup, endings: readonly Ending[], startedAt: number): Ending[] {
-  return endings.filter(({ endpoint, since }) => !claimed.has(endpoint) && since >= startedAt - MAX_HOOK_DELAY_MS);
+/** The endpoints that no question was answered for, those first that began to terminate first. */
+function freeOf({ claimed }: HookGroup, endings: readonly Ending[]): Ending[] {
+  return endings.filter(({ endpoint }) => !claimed.has(endpoint)).sort((a, b) => a.since - b.since);
+}
+
+/** Whether an endpoint that began to terminate at `since` may stand for a question of this moment. */
+function mayStandFor(startedAt: number, since: number): boolean {
+  return since >= startedAt - MAX_HOOK_DELAY_MS;
 }

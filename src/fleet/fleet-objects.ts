@@ -30,8 +30,11 @@ type OnVersion = (kind: FleetKind, version: string, service: ServiceKey) => void
 export class FleetObjects {
   readonly services = new ServiceStates();
   readonly versions = new SeenVersions();
-  /** Emits the Service of each change with the new endpoints of its slices, and "" after the last of the first lists. */
-  readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[]]>();
+  /**
+   * Emits the Service of each change with the new endpoints of its slices, and "" after the last of the first lists. `isEvent`: the change came
+   * from a watch. Before one that a list brought, the object may have been in states that the fleet never sees.
+   */
+  readonly changes = new Listeners<[service: ServiceKey, added: readonly FleetEndpoint[], isEvent: boolean]>();
   readonly #endpoints: EndpointIndex;
   readonly #slices = new Map<SliceKey, FleetSlice>();
   readonly #seen: OnVersion;
@@ -59,7 +62,7 @@ export class FleetObjects {
   setService(key: ServiceKey, service: Service | undefined, version: string, isEvent = true): void {
     this.services.setService(key, service, version);
     this.#advance('services', version, key, isEvent);
-    this.changes.emit(key, []);
+    this.changes.emit(key, [], isEvent);
   }
 
   /** The same for an EndpointSlice. */
@@ -73,14 +76,14 @@ export class FleetObjects {
     if (formerly !== undefined) this.services.setSlice(formerly, key, undefined, version);
     if (service !== '') this.services.setSlice(service, key, slice, version);
     this.#advance('slices', version, service, isEvent);
-    if (formerly !== undefined) this.changes.emit(formerly, []);
-    if (service !== '') this.changes.emit(service, added);
+    if (formerly !== undefined) this.changes.emit(formerly, [], isEvent);
+    if (service !== '') this.changes.emit(service, added, isEvent);
   }
 
   /** The first list of a kind, or the first one after `restored`, is complete up to this version. */
   synced(kind: FleetKind, version: string): void {
     this.versions.synced(kind, version);
-    if (this.isComplete) this.changes.emit('', []);
+    if (this.isComplete) this.changes.emit('', [], false);
   }
 
   /**
@@ -123,23 +126,14 @@ export class FleetObjects {
     return { services: (isGone ? newestWithLists : newest).services, slices: newestWithLists.slices };
   }
 
-  /** The endpoints of a target that terminate, each with the moment at which the fleet saw it begin. */
-  endings(target: Extract<DrainTarget, { kind: 'terminating' }>): Ending[] {
-    return this.stateOf(target).endpoints.map((endpoint) => ({
-      endpoint,
-      since: this.#endpoints.endingSince(target.service, endpoint),
-    }));
+  /** Endpoints of a Service that terminate, each with the moment at which the fleet saw it begin. */
+  endings(service: ServiceKey, endpoints: readonly string[]): Ending[] {
+    return endpoints.map((endpoint) => ({ endpoint, since: this.#endpoints.endingSince(service, endpoint) }));
   }
 
   #endpointsOf(target: DrainTarget): readonly SliceEndpointRef[] {
     if (target.kind !== 'terminating') return this.#endpoints.now(nameOf(target), this.#slices);
-    return this.services
-      .slicesOf(target.service)
-      .flatMap((slice) =>
-        slice.endpoints
-          .filter(({ terminating, nodeName }) => terminating && nodeName === target.node)
-          .map((endpoint) => ({ slice, endpoint })),
-      );
+    return this.services.terminatingOn(target.service, target.node);
   }
 
   #firstReason(endpoints: readonly SliceEndpointRef[]): string | undefined {
@@ -207,6 +201,8 @@ interface TrackedService {
   newest: Versions;
   /** By family and port; undefined until it is needed. */
   ready: Map<string, ReadyPort> | undefined;
+  /** Endpoints that terminate, by Node; undefined until it is needed. */
+  terminating: ReadonlyMap<string, readonly SliceEndpointRef[]> | undefined;
 }
 
 /** The ready endpoints of a port in one family. */
@@ -238,6 +234,14 @@ class ServiceStates {
     return [...(this.#states.get(service)?.slices.values() ?? [])];
   }
 
+  /** Each hook that waits asks this after each change of the Service, so the endpoints are gone through once. */
+  terminatingOn(service: ServiceKey, node: string): readonly SliceEndpointRef[] {
+    const state = this.#states.get(service);
+    if (state === undefined) return [];
+    state.terminating ??= terminatingByNode(state.slices.values());
+    return state.terminating.get(node) ?? [];
+  }
+
   setService(key: ServiceKey, service: Service | undefined, version: string): void {
     const state = this.#stateOf(key);
     state.service = service;
@@ -250,6 +254,7 @@ class ServiceStates {
     if (slice === undefined) state.slices.delete(key);
     else state.slices.set(key, slice);
     state.ready = undefined;
+    state.terminating = undefined;
     this.#advance('slices', service, state, version);
   }
 
@@ -283,7 +288,7 @@ class ServiceStates {
   #stateOf(key: ServiceKey): TrackedService {
     let state = this.#states.get(key);
     if (state === undefined) {
-      state = { service: undefined, slices: new Map(), newest: NO_VERSIONS, ready: undefined };
+      state = { service: undefined, slices: new Map(), newest: NO_VERSIONS, ready: undefined, terminating: undefined };
       this.#states.set(key, state);
     }
     return state;
@@ -297,6 +302,18 @@ class ServiceStates {
 
 function portName({ family }: FleetSlice, { name, protocol }: SlicePort): string {
   return `${family}/${portKey(name, protocol)}`;
+}
+
+function terminatingByNode(slices: Iterable<FleetSlice>): Map<string, SliceEndpointRef[]> {
+  const nodes = new Map<string, SliceEndpointRef[]>();
+  for (const slice of slices)
+    for (const endpoint of slice.endpoints) {
+      if (!endpoint.terminating) continue;
+      const found = nodes.get(endpoint.nodeName);
+      if (found === undefined) nodes.set(endpoint.nodeName, [{ slice, endpoint }]);
+      else found.push({ slice, endpoint });
+    }
+  return nodes;
 }
 
 function readyPorts(slices: Iterable<FleetSlice>): Map<string, ReadyPort> {

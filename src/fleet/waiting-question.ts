@@ -52,8 +52,8 @@ export class WaitingQuestion {
       services: union(before.services, state.services),
       families: union(before.families, state.families),
     };
-    const isOther =
-      this.target.kind === 'terminating' && state.endpoints.some((each) => !before.endpoints.includes(each));
+    const had = new Set(before.endpoints);
+    const isOther = this.target.kind === 'terminating' && state.endpoints.some((each) => !had.has(each));
     if (this.need !== undefined && !isOther) {
       // Without a known Service the nodes had to have more. That requirement stays.
       const families = union(this.need.families, known.families);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../src/base/address.ts';
+import type { FleetEndpoint } from '../../src/fleet/types.ts';
 import { drainedSchema } from '../../src/inspect/wire/drained.ts';
 import { NoAnswer } from '../../src/inspect/wire/envelope.ts';
 import { serviceModel } from '../helpers/proxy/model/service-model.ts';
@@ -139,6 +140,51 @@ describe('a fleet that was started again', () => {
     rig.next();
     rig.list();
     const asked = rig.ask(pod('web-1'));
+    await rig.settle();
+    assert.ok(asked.isWaiting);
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.ok(asked.answer?.drained);
+  });
+
+  it('needs the newest versions where a list shows a change: the Pod may have taken connections again before it', async () => {
+    for (const isListed of [false, true]) {
+      const rig = fleetRig();
+      const draining = [endpoint('web-1', 'draining'), endpoint('web-2', 'ready')];
+      rig.set(endpoint('web-1', 'ready'), endpoint('web-2', 'ready'));
+      rig.set(...draining);
+      const need = rig.version;
+      rig.programmed('n1');
+      const asked = rig.ask(pod('web-1'));
+      await rig.settle();
+      // Between these two versions web-2 was not ready, and n1 wrote that.
+      const between = rig.next();
+      rig.event('n1', { marks: [[between, between, 0]] });
+      rig.objects.setSlice('shop/web-a', slice('shop/web-a', 'shop/web', draining), rig.next(), !isListed);
+      rig.event('n2', { marks: [[need, need, 0]] });
+      await rig.settle();
+      assert.equal(asked.isWaiting, isListed);
+      rig.programmed('n1', 'n2');
+      await rig.settle();
+      assert.ok(asked.answer?.drained);
+    }
+  });
+
+  it('needs the newest versions where a list shows it in a slice of another Service, which may have used it before', async () => {
+    const rig = fleetRig();
+    rig.set(endpoint('web-1', 'ready'), endpoint('web-2', 'ready'));
+    rig.set(endpoint('web-1', 'draining'), endpoint('web-2', 'ready'));
+    const need = rig.version;
+    rig.programmed('n1');
+    const asked = rig.ask(pod('web-1'));
+    await rig.settle();
+    rig.objects.setSlice(
+      'shop/all-a',
+      slice('shop/all-a', 'shop/all', [endpoint('web-1', 'ending')]),
+      rig.next(),
+      false,
+    );
+    rig.event('n2', { marks: [[need, need, 0]] });
     await rig.settle();
     assert.ok(asked.isWaiting);
     rig.programmed('n1', 'n2');
@@ -453,5 +499,31 @@ describe('questions of preStop hooks', () => {
     await rig.settle();
     assert.ok(both[0]?.answer?.drained, 'when it asked, one was enough');
     assert.ok(both[1]?.isWaiting);
+  });
+
+  it('cost what concerns their Node: neither the questions nor the endpoints of others are looked at', async (t) => {
+    const rig = fleetRig();
+    let reads = 0;
+    const counted = (one: FleetEndpoint): FleetEndpoint => ({
+      ...one,
+      get terminating() {
+        reads += 1;
+        return one.terminating;
+      },
+    });
+    rig.set(
+      ...[counted(endpoint('web-1', 'draining', 'n0')), counted(endpoint('web-2', 'draining', 'n0'))],
+      ...[endpoint('web-3', 'draining'), endpoint('web-4', 'draining'), endpoint('web-5', 'ready')],
+    );
+    rig.ask(terminating('n0'), 60_000);
+    const states = t.mock.method(rig.objects, 'stateOf');
+    reads = 0;
+    const asked = [rig.ask(terminating('n1'), 60_000), rig.ask(terminating('n1'), 60_000)];
+    const nodes = states.mock.calls.map(({ arguments: [target] }) => target.kind === 'terminating' && target.node);
+    assert.deepEqual([...new Set(nodes)], ['n1']);
+    assert.equal(reads, 0);
+    rig.programmed('n1', 'n2');
+    await rig.settle();
+    assert.ok(asked.every(({ answer }) => answer?.drained));
   });
 });
