@@ -15,6 +15,7 @@ import type { History } from '../../inspect/wire/history.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
+import type { Comparison } from '../../proxy/modes/inspection.ts';
 import { recordingContext } from '../recording/recordings.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './query-parts.ts';
@@ -36,6 +37,9 @@ export interface Answers {
 
 /** Limit of simultaneous recordings: each may keep 32 MB for a slow reader. */
 export const MAX_RECORDINGS = 4;
+
+/** Limit for a reading of all rules beside syncs, in milliseconds. Syncs wait for one that takes longer. */
+export const MAX_DISTURBED_MS = 8000;
 
 export class Queries implements Answers {
   readonly #parts: QueryParts;
@@ -113,13 +117,28 @@ export class Queries implements Answers {
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
-      const { mode, loop, kernelLock } = presentAgent(this.#parts);
-      // Begin after the sync that runs.
-      await kernelLock.between(() => Promise.resolve());
-      const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
+      const comparison = await this.#compared(signal);
       const { verificationOf } = await import('../../inspect/explain/verify.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
     });
+  }
+
+  /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */
+  async #compared(signal: AbortSignal): Promise<Comparison> {
+    const { mode, loop, kernelLock } = presentAgent(this.#parts);
+    const compare = (until: AbortSignal) => mode.inspection.compare(until, new Set(loop.refused.keys()));
+    // Begin after the sync that runs.
+    await kernelLock.between(() => Promise.resolve());
+    const disturbed = new AbortController();
+    const cancel = this.#parts.clock.after(MAX_DISTURBED_MS, () => disturbed.abort(new Error('syncs disturb it')));
+    try {
+      return await compare(AbortSignal.any([signal, disturbed.signal]));
+    } catch (error) {
+      if (!disturbed.signal.aborted || signal.aborted) throw error;
+      return await kernelLock.between(() => compare(signal));
+    } finally {
+      cancel();
+    }
   }
 
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */

@@ -22,7 +22,7 @@ import type { FrontendTraffic } from '../service-traffic.ts';
 /** Functions return parts that a reload of the configuration replaces. */
 export interface QueryParts {
   readonly who: AnsweredBy['who'];
-  readonly clock: Pick<Clock, 'now' | 'wall'>;
+  readonly clock: Pick<Clock, 'now' | 'wall' | 'after'>;
   /** Milliseconds since 1970; undefined without an agent. */
   readonly startedAt: number | undefined;
   readonly config: () => Config;

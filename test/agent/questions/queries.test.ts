@@ -1,8 +1,10 @@
 /** Questions that wait for each other, and those that do not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Queries } from '../../../src/agent/questions/queries.ts';
+import { KernelLock } from '../../../src/agent/agent.ts';
+import { MAX_DISTURBED_MS, Queries } from '../../../src/agent/questions/queries.ts';
 import type { QueryParts } from '../../../src/agent/questions/query-parts.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 
 const BEGUN = 'the question about now has begun';
@@ -48,4 +50,47 @@ test('explain of now does not wait for one of the past, whose recording is on a 
   client.abort(new Error('the client has gone'));
   await assert.rejects(past, { message: 'the client has gone' });
   assert.equal(reads, 1);
+});
+
+test('verify reads beside syncs, and while they wait where that finds no end', async () => {
+  const clock = new FakeClock();
+  const kernelLock = new KernelLock();
+  const readings: { readonly isAlone: boolean }[] = [];
+  let isDisturbed = false;
+  const compare = async (signal: AbortSignal) => {
+    let hasSynced = false;
+    const sync = kernelLock.sync(() => {
+      hasSynced = true;
+      return Promise.resolve();
+    });
+    await new Promise(setImmediate);
+    readings.push({ isAlone: !hasSynced });
+    if (hasSynced && isDisturbed) {
+      const { promise, reject } = Promise.withResolvers<never>();
+      signal.addEventListener('abort', () => reject(signal.reason));
+      await promise;
+    }
+    void sync;
+    return { differences: [], compared: readings.length, lastWriter: undefined };
+  };
+  const parts = {
+    ...{ who: 'agent', clock, startedAt: 0 },
+    config: () => ({ nodeName: 'node', mode: 'nftables', modeChoice: { by: 'flag' }, source: { kind: 'kubernetes' } }),
+    agent: () => ({ mode: { isObserved: true, inspection: { compare } }, kernelLock, loop: { refused: new Map() } }),
+  };
+  const queries = new Queries(parts as unknown as QueryParts);
+  assert.equal((await queries.verify(NEVER)).compared, 1);
+  assert.equal(clock.pending, 0);
+  isDisturbed = true;
+  const answer = queries.verify(NEVER);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  clock.advance(MAX_DISTURBED_MS);
+  assert.equal((await answer).compared, 3);
+  assert.deepEqual(readings, [{ isAlone: false }, { isAlone: false }, { isAlone: true }]);
+  const client = new AbortController();
+  const given = queries.verify(client.signal);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  client.abort(new Error('the client has gone'));
+  await assert.rejects(given, { message: 'the client has gone' });
+  assert.equal(readings.length, 4);
 });
