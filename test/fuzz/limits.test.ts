@@ -9,9 +9,9 @@ import { MAX_CONNECTIONS_PER_PORT, MAX_CONNECTIONS as MAX_RELAYED } from '../../
 import { MAX_TRIES } from '../../src/agent/relay/relayed-connection.ts';
 import * as askAgent from '../../src/cli/ask-agent.ts';
 import { MAX_ANSWER_BYTES, MAX_STATUS_BYTES } from '../../src/cluster/api/client.ts';
-import { isObjectName, isPortName, MAX_FAULTS, MAX_SHOWN_LENGTH } from '../../src/cluster/api/decode/checks.ts';
+import { isObjectName, isPortName, MAX_SHOWN_LENGTH } from '../../src/cluster/api/decode/checks.ts';
 import { decodeService, MAX_FRONTENDS } from '../../src/cluster/api/decode/service.ts';
-import { decodeSlice, MAX_ENDPOINTS, MAX_PAIRS } from '../../src/cluster/api/decode/slice.ts';
+import { decodeSlice, MAX_ENDPOINTS } from '../../src/cluster/api/decode/slice.ts';
 import { BrokenStream, linesOf, MAX_FRAME, MAX_LINE } from '../../src/cluster/api/framing.ts';
 import { MAX_PAGES } from '../../src/cluster/api/paged-list.ts';
 import { MAX_LINKS } from '../../src/cluster/documents/bounded-file.ts';
@@ -25,7 +25,8 @@ import * as verification from '../../src/inspect/explain/verify.ts';
 import { MAX_FRAME_BYTES, MAX_LINES, MAX_UNPACKED } from '../../src/inspect/history/frames.ts';
 import * as reading from '../../src/inspect/history/reading.ts';
 import * as nftables from '../../src/kernel/nftables-netlink.ts';
-import { type Fault, faultText } from '../../src/proxy/model/objects.ts';
+import { MAX_PAIRS } from '../../src/proxy/model/endpoints.ts';
+import { type Fault, faultText, MAX_FAULTS } from '../../src/proxy/model/objects.ts';
 import { MAX_MAXELEM } from '../../src/proxy/modes/virtual-servers/sets.ts';
 import {
   CONNECTIONS_PER_CLIENT,

@@ -53,6 +53,7 @@ export function listedEndpoints(
   { name, family }: Pick<RelayPort, 'name' | 'family'>,
   slices: readonly Slice[],
 ): ReadonlySet<string> {
-  const found = mergeSlices(slices, family).get(portKey(name, 'TCP')) ?? [];
+  const key = portKey(name, 'TCP');
+  const found = mergeSlices(slices, family, new Set([key])).get(key) ?? [];
   return new Set(found.map(({ endpoint, port }) => endpointText(endpoint.address, port)));
 }

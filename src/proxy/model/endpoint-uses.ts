@@ -33,7 +33,8 @@ export interface JudgedPort {
 /** Judges the slices of the port's family under each policy. */
 export function judgeSlices(port: JudgedPort): (policy: TrafficPolicy, slice: Slice) => JudgedEndpoint[] {
   const { name, protocol, family, slices, location } = port;
-  const counting = mergeSlices(slices, family).get(portKey(name, protocol)) ?? [];
+  const key = portKey(name, protocol);
+  const counting = mergeSlices(slices, family, new Set([key])).get(key) ?? [];
   const byText = new Map<string, PortEndpoint>(counting.map((each) => [each.text, each]));
   const judges = new Map<TrafficPolicy, ReturnType<typeof judge>>();
   return (policy, slice) => {

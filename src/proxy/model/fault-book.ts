@@ -2,7 +2,6 @@
  * The current faults by object, and their number by effect. A change costs the faults of its object, not a count of all faults
  * (docs/architecture.md, invariant 11).
  */
-import { sameData } from '../../base/equal.ts';
 import type { Fault } from './objects.ts';
 
 export class FaultBook {
@@ -43,7 +42,9 @@ export class FaultBook {
     for (const { effect } of faults) this.#count(effect, 1);
     if (faults.length > 0) this.#faults.set(key, faults);
     else this.#faults.delete(key);
-    return faults.filter((fault) => !before.some((old) => sameData(old, fault)));
+    if (before.length === 0 || faults.length === 0) return faults;
+    const known = new Set(before.map((fault) => JSON.stringify(fault)));
+    return faults.filter((fault) => !known.has(JSON.stringify(fault)));
   }
 
   #count(effect: Fault['effect'], by: 1 | -1): void {

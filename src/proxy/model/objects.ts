@@ -123,6 +123,9 @@ export interface Fault {
   readonly holder?: ServiceKey;
 }
 
+/** Limit of the faults that are kept of one object. The last one counts the others. */
+export const MAX_FAULTS = 100;
+
 /** The fields of a fault that answers show. */
 export function shownFault({ kind, object, field, value, problem, effect }: Fault) {
   return { kind, object, field, value, problem, effect };

@@ -1,7 +1,8 @@
 /** The desired state, the same for every mode: all ServicePorts. An update returns only those that changed. */
 import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
-import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
+import { MAX_PAIRS, withinPairs } from './endpoints.ts';
+import { type Fault, MAX_FAULTS, type Service, type ServiceKey, type Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
 import type { IdleHints } from './selection.ts';
@@ -12,6 +13,7 @@ import {
   type ServicePortKey,
   serviceOfPort,
   servicePorts,
+  wantedPorts,
 } from './service-port.ts';
 
 /** The objects that the model reads: the cache, or a plain object in a test. */
@@ -42,8 +44,8 @@ export class ProxyModel {
   readonly #requested = new Map<ServiceKey, Packed<PortsOfService>>();
   /** ServicePorts of the Services that lost a claim, without the lost frontends. */
   readonly #settled = new Map<ServiceKey, Packed<PortsOfService>>();
-  /** Faults of external IPs that are not served. */
-  readonly #unserved = new Map<ServiceKey, Fault>();
+  /** Faults of what is not served of a Service: external IPs, and slices above the limit. */
+  readonly #unserved = new Map<ServiceKey, readonly Fault[]>();
   readonly #servesExternalIPs: boolean;
   #location: Location;
   #visited = 0;
@@ -88,8 +90,10 @@ export class ProxyModel {
     const touchedNow = new Map<ServiceKey, Touched>();
     const settle = new Set(keys);
     for (const key of keys) {
-      const service = this.#served(key, objects.service(key));
-      const ports = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
+      this.#unserved.delete(key);
+      const service = this.#withoutUnserved(objects.service(key));
+      const ports =
+        service === undefined ? [] : servicePorts(service, this.#served(service, objects.slicesOf(key)), location);
       const former = this.#requested.get(key);
       const requested = { createdAt: service?.createdAt ?? 0, ports };
       touchedNow.set(key, { before: this.#settled.get(key) ?? former, requested });
@@ -111,13 +115,20 @@ export class ProxyModel {
   }
 
   /** The Service without the fields that this agent does not serve. */
-  #served(key: ServiceKey, service: Service | undefined): Service | undefined {
-    if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) {
-      this.#unserved.delete(key);
-      return service;
-    }
-    this.#unserved.set(key, externalIPsFault(service));
+  #withoutUnserved(service: Service | undefined): Service | undefined {
+    if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) return service;
+    this.#unserved.set(service.key, [externalIPsFault(service)]);
     return { ...service, externalIPs: [] };
+  }
+
+  /** The slices that this agent serves: of a Service with too many of them only the first. */
+  #served(service: Service, slices: readonly Slice[]): readonly Slice[] {
+    const within = withinPairs(slices, wantedPorts(service));
+    const leftOut = slices.length - within.slices.length;
+    if (leftOut === 0) return slices;
+    const faults = this.#unserved.get(service.key) ?? [];
+    this.#unserved.set(service.key, [...faults, pairsFault(service, within.pairs, leftOut)]);
+    return within.slices;
   }
 
   /** Decides the claims of Services. Those that are affected but not touched ask for the same as before. */
@@ -125,8 +136,7 @@ export class ProxyModel {
     this.#visited += keys.size;
     const changes = { ports: new Map(), before: new Map(), faults: new Map() };
     for (const key of keys) {
-      const unserved = this.#unserved.get(key);
-      const faults: Fault[] = unserved === undefined ? [] : [unserved];
+      const faults: Fault[] = [...(this.#unserved.get(key) ?? [])];
       const packed = this.#requested.get(key);
       const { before, requested } = touched.get(key) ?? {
         before: this.#settled.get(key) ?? packed,
@@ -143,7 +153,7 @@ export class ProxyModel {
       if (isAsRequested || now === undefined) this.#settled.delete(key);
       else this.#settled.set(key, now);
       if (now !== before) addChanges(changes, unpacked(key, before).ports, settled);
-      changes.faults.set(key, faults);
+      changes.faults.set(key, boundedFaults(key, faults));
     }
     return changes;
   }
@@ -206,6 +216,32 @@ function externalIPsFault({ key, externalIPs }: Service): Fault {
     problem: 'not served: the feature gate AllowServiceExternalIPs is false',
     effect: 'no effect here',
   };
+}
+
+function pairsFault({ key, ports }: Service, pairs: number, leftOut: number): Fault {
+  return {
+    ...{ kind: 'Service', object: key, field: 'spec.ports', value: `${ports.length} ports` },
+    problem: `with the endpoints of all EndpointSlices they make ${pairs} pairs; ${MAX_PAIRS} is the limit, and the last ${leftOut} EndpointSlices by name are left out`,
+    effect: 'part left out',
+  };
+}
+
+/** A Service may lose as many frontends as it asks for. Beyond the limit the faults are counted. */
+function boundedFaults(key: ServiceKey, faults: readonly Fault[]): readonly Fault[] {
+  if (faults.length <= MAX_FAULTS) return faults;
+  const [listed, others] = [faults.slice(0, MAX_FAULTS - 1), faults.slice(MAX_FAULTS - 1)];
+  const isNote = others.every(({ effect }) => effect === 'no effect here');
+  const last: Fault = {
+    ...{
+      kind: 'Service',
+      object: key,
+      field: '',
+      value: '',
+      problem: `${others.length} more of its fields cannot be used`,
+    },
+    effect: isNote ? 'no effect here' : 'part left out',
+  };
+  return [...listed, last];
 }
 
 /** Hints without an effect on this node; people ask about them (eks-anywhere#6770). */

@@ -189,6 +189,9 @@ function topologyMode(input: Judged): Topology {
   return 'none';
 }
 
+/** Each port of a Service has this text, and hints are anybody's. */
+const MAX_NAMED_ZONES = 10;
+
 /** The reason why zone hints are not used: the first in the order of docs/semantics.md 3.5. */
 function idleHintsOf(input: Judged): IdleHints | undefined {
   const { zone } = input;
@@ -200,7 +203,9 @@ function idleHintsOf(input: Judged): IdleHints | undefined {
     : zone === ''
       ? 'this node has no label topology.kubernetes.io/zone'
       : `no hint names this node's zone ${zone}`;
-  return { zones: [...zones].sort().join(','), why };
+  const named = [...zones].sort().slice(0, MAX_NAMED_ZONES);
+  const more = zones.size - named.length;
+  return { zones: `${named.join(',')}${more > 0 ? ` and ${more} more` : ''}`, why };
 }
 
 /** Ready endpoints that are not held back. */

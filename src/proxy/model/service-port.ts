@@ -101,13 +101,18 @@ export interface Location {
   readonly suspects?: readonly string[];
 }
 
+/** The keys of the ports in slices that a Service asks for. */
+export function wantedPorts({ ports }: Service): ReadonlySet<string> {
+  return new Set(ports.map(({ name, protocol }) => portKey(name, protocol)));
+}
+
 /** All ServicePorts of a Service, of both families. */
 export function servicePorts(service: Service, slices: readonly Slice[], location: Location): ServicePort[] {
   const ports: ServicePort[] = [];
   for (const family of FAMILIES) {
     const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family);
     if (clusterIP === undefined) continue;
-    const endpoints = mergeSlices(slices, family);
+    const endpoints = mergeSlices(slices, family, wantedPorts(service));
     for (const spec of service.ports) ports.push(servicePort({ service, spec, clusterIP, endpoints, location }));
   }
   return ports;
@@ -221,7 +226,9 @@ function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Addre
 
 /** The addresses of the ready endpoints on a node, as slices of one Service list them, on any port. */
 export function readyOnNode(slices: readonly Slice[], family: Family, nodeName: string): ReadonlySet<Address> {
-  return new Set([...mergeSlices(slices, family).values()].flatMap((endpoints) => readyLocal(endpoints, nodeName)));
+  const there = slices.filter((slice) => slice.family === family && slice.ports.length > 0);
+  const ready = there.flatMap(({ endpoints }) => endpoints.filter((one) => one.ready && isHere(one, nodeName)));
+  return new Set(ready.map(({ address }) => address));
 }
 
 /** Whether some traffic of the Service goes to endpoints of its own node alone: by its internal policy, or by the external one. */

@@ -5,7 +5,7 @@
 
 import * as z from 'zod/mini';
 import { type Cidr, PROTOCOLS, type Protocol, parseCidr } from '../../../base/address.ts';
-import type { Fault, ObjectKind } from '../../../proxy/model/objects.ts';
+import { type Fault, MAX_FAULTS, type ObjectKind } from '../../../proxy/model/objects.ts';
 
 /** A decoded object with its faults. */
 export interface Decoded<T> {
@@ -69,9 +69,8 @@ export function readCidrs(texts: readonly string[], field: string, faults: Fault
   return cidrs;
 }
 
-/** Limits of the faults of shape, and of all faults, of one object. The last fault counts the others. */
+/** Limit of the faults of shape of one object. The last one counts the others. */
 const MAX_ISSUES = 20;
-export const MAX_FAULTS = 100;
 /** Limit of characters of a value in a fault. */
 export const MAX_SHOWN_LENGTH = 80;
 

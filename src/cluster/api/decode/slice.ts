@@ -1,5 +1,6 @@
 /** A discovery.k8s.io/v1 EndpointSlice, in JSON or protobuf → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../../base/address.ts';
+import { MAX_PAIRS } from '../../../proxy/model/endpoints.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../../proxy/model/labels.ts';
 import { compact, type Endpoint, type Slice, type SlicePort } from '../../../proxy/model/objects.ts';
@@ -28,8 +29,6 @@ export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, 
 
 /** Limit for manifests, which no API server checks; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation). */
 export const MAX_ENDPOINTS = 20_000;
-/** Limit of pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
-export const MAX_PAIRS = 1_000_000;
 
 function timeOf(text: string | undefined): number {
   const time = text === undefined ? Number.NaN : Date.parse(text);
