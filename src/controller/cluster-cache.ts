@@ -22,6 +22,8 @@ interface CacheListener {
   onNode?(before: ZonedNode | undefined, after: ZonedNode | undefined): void;
   onSlice?(before: SliceObject | undefined, after: SliceObject | undefined): void;
   onEndpoints?(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void;
+  /** The API server's store was restored: writes may be lost, and versions from before mean nothing any more. */
+  onRestored?(): void;
 }
 
 export const CACHED_KINDS = ['services', 'pods', 'nodes', 'endpointslices', 'endpoints'] as const;
@@ -46,6 +48,10 @@ export class ClusterCache {
 
   listen(listener: CacheListener): void {
     this.#listeners.push(listener);
+  }
+
+  restored(): void {
+    for (const listener of this.#listeners) listener.onRestored?.();
   }
 
   setPod(key: ObjectKey, after: PodView | undefined): void {

@@ -71,6 +71,10 @@ export class ClusterFeed {
         reached: (version: string) => cache.setVersion(kind, version),
         synced: () => synced(kind),
         ...watchSink(watch),
+        restored: (from: string, to: string) => {
+          watch.restored(from, to);
+          cache.restored();
+        },
       },
     });
     await this.#watches.follow(client, partsOf, signal);

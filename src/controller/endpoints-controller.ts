@@ -35,6 +35,7 @@ export class EndpointsController {
       },
       onService: (key) => this.queue.add(key),
       onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),
+      onRestored: () => this.#expectations.clear(),
     });
   }
 
@@ -58,7 +59,7 @@ export class EndpointsController {
     if (after !== undefined) this.#expectations.seen(key, after);
     // Endpoints whose Service was deleted while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
-    else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
+    else if (this.queue.failures.has(key) && !this.#isStale(key, after)) this.queue.add(key);
   }
 
   #isStale(key: ObjectKey, endpoints: EndpointsObject | undefined): boolean {

@@ -35,7 +35,10 @@ export class ManagedSlices {
     });
     const isStale = (service: ObjectKey) => this.#isStale(service, this.of(service));
     this.#events = new SliceEvents({ manager, queue, expectations: this.#expectations, isStale, batchPeriod });
-    cache.listen({ onSlice: (before, after) => this.#events.on(before, after) });
+    cache.listen({
+      onSlice: (before, after) => this.#events.on(before, after),
+      onRestored: () => this.#expectations.clear(),
+    });
   }
 
   /** The Services that this manager's slices name. */
@@ -121,7 +124,7 @@ export class SliceEvents {
     }
     // A Service that waited for the cache need not wait for its retry.
     const service = to ?? from;
-    if (service !== undefined && queue.failures.of(service) > 0 && !isStale(service)) queue.add(service);
+    if (service !== undefined && queue.failures.has(service) && !isStale(service)) queue.add(service);
   }
 
   /** Another program changed slices of a Service. */

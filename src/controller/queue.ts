@@ -101,6 +101,11 @@ export class WorkQueue {
     this.addAfter(key, Math.max(least, this.failures.add(key)));
   }
 
+  /** The cache is stale for the key. It comes again after a second or later, as often as needed, and that counts as no failure. */
+  retryStale(key: string): void {
+    this.addAfter(key, this.failures.addStale(key));
+  }
+
   /** The next key; the caller must report it `done`. Rejects when the signal aborts. */
   take(signal: AbortSignal): Promise<string> {
     if (signal.aborted) return Promise.reject(signal.reason);
@@ -180,6 +185,8 @@ const RETRY_RATE = { burst: 100, refill: 100 };
 class Failures {
   readonly #clock: Clock;
   readonly #inARow = new Map<string, number>();
+  /** Keys for which the cache was stale the last time. */
+  readonly #stale = new Set<string>();
   readonly #tokens = new TokenQueue(RETRY_RATE);
   #retries = 0;
 
@@ -197,9 +204,22 @@ class Failures {
     return this.#inARow.get(key) ?? 0;
   }
 
+  /** Whether the key waits for a retry. */
+  has(key: string): boolean {
+    return this.#inARow.has(key) || this.#stale.has(key);
+  }
+
+  /** Returns the milliseconds until the retry. */
+  addStale(key: string): number {
+    this.#stale.add(key);
+    this.#retries += 1;
+    return Math.max(this.#tokens.take(this.#clock.now()), FIRST_WAIT_MS);
+  }
+
   /** Counts a failure. Returns the milliseconds until the retry, which grow with each failure in a row. */
   add(key: string): number {
     const failures = this.of(key);
+    this.#stale.delete(key);
     this.#inARow.set(key, failures + 1);
     this.#retries += 1;
     return Math.max(this.#tokens.take(this.#clock.now()), doubledWait(failures + 1, FIRST_WAIT_MS, MAX_WAIT_MS));
@@ -208,10 +228,12 @@ class Failures {
   /** Work on the key succeeded, or is given up. */
   forget(key: string): void {
     this.#inARow.delete(key);
+    this.#stale.delete(key);
   }
 
   clear(): void {
     this.#inARow.clear();
+    this.#stale.clear();
   }
 }
 
@@ -270,9 +292,10 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
         const isStale = cause instanceof StaleCache;
         onResult?.(isStale ? 'stale' : 'error');
         // The cache catches up in the end.
-        const isLast = !isStale && queue.failures.of(key) >= MAX_RETRIES;
+        const isLast = queue.failures.of(key) >= MAX_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);
-        if (isLast) {
+        if (isStale) queue.retryStale(key);
+        else if (isLast) {
           queue.failures.forget(key);
           queue.addAfter(key, RESYNC_MS);
         } else queue.retry(key, cause instanceof ApiError ? cause.retryAfter : undefined);

@@ -1,11 +1,18 @@
 /** What is asked of the API server itself before something is removed, and what a refused write leaves alone. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { realClock } from '../../src/base/clock.ts';
 import { type ApiClient, ApiError, apiClient } from '../../src/cluster/api/client.ts';
 import type { SliceObject } from '../../src/cluster/producers/api-objects.ts';
+import { ClusterCache } from '../../src/controller/cluster-cache.ts';
+import { ClusterFeed } from '../../src/controller/cluster-feed.ts';
+import type { ControllerContext } from '../../src/controller/controller-context.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
+import { ManagedSlices } from '../../src/controller/managed-slices.ts';
 import { mustBeGone, SliceWriter } from '../../src/controller/object-writer.ts';
-import { StaleCache } from '../../src/controller/queue.ts';
+import { StaleCache, WorkQueue } from '../../src/controller/queue.ts';
+import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../../src/proxy/model/labels.ts';
+import { FakeClock } from '../helpers/base/fake-clock.ts';
 import { aWhile, until } from '../helpers/base/until.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { NEVER } from '../helpers/proxy/rig.ts';
@@ -64,6 +71,7 @@ function slice(name: string): SliceObject {
   };
 }
 
+const LABELS = { [MANAGED_BY_LABEL]: SLICES_MANAGER, [SERVICE_NAME_LABEL]: 'web' };
 const slices = (count: number, name: string) => Array.from({ length: count }, (_, i) => slice(`${name}-${i}`));
 
 /** A server that answers each write after a moment; the n-th with an error, counted from 1. */
@@ -160,5 +168,46 @@ describe('Endpoints', () => {
     rig.server.delete('Service', 'default/web');
     await until('one', () => rig.server.objects('Endpoints').length === 1);
     assert.equal(rig.server.objects('Endpoints')[0]?.metadata.name, 'mine');
+  });
+});
+
+describe('after the store was restored', () => {
+  it('writes from before are not waited for', async () => {
+    const cache = new ClusterCache();
+    const before = { ...slice('web-1'), metadata: { ...slice('web-1').metadata, labels: LABELS } };
+    const written = { ...before, metadata: { ...before.metadata, resourceVersion: '1000' } };
+    cache.setSlice('default/web-1', before);
+    const client = { write: () => Promise.resolve(written) } as Partial<ApiClient> as ApiClient;
+    const metrics = { sliceChanged: () => undefined };
+    const slices = new ManagedSlices({
+      context: { cache, client, metrics } as unknown as ControllerContext,
+      ...{ manager: SLICES_MANAGER, of: 'slices', queue: new WorkQueue(new FakeClock()), batchPeriod: 0 },
+    });
+    const changes = { create: [], update: [before], remove: [] };
+    await slices.write({ service: 'default/web', changes, triggeredAt: undefined, signal: NEVER });
+    assert.throws(() => slices.fresh('default/web'), StaleCache);
+    cache.restored();
+    assert.deepEqual(slices.fresh('default/web'), [before]);
+  });
+
+  it('the feed tells it', async (t) => {
+    const { server, client } = await start(t);
+    const cache = new ClusterCache();
+    const log = { v2: () => undefined, info: () => undefined, warn: () => undefined };
+    const feed = new ClusterFeed({ cache, client, clock: realClock, log, onFault: () => undefined });
+    const heard: string[] = [];
+    cache.listen({ onRestored: () => heard.push('restored') });
+    const put = () => server.put({ kind: 'Service', metadata: { name: 'web', namespace: 'default' }, spec: {} });
+    put();
+    const backup = server.version;
+    put();
+    const stop = new AbortController();
+    const synced = Promise.withResolvers<void>();
+    const following = feed.follow(synced.resolve, stop.signal);
+    await synced.promise;
+    server.restore(backup);
+    await until('the feed heard of it', () => heard.length > 0);
+    stop.abort();
+    await following.catch(() => undefined);
   });
 });

@@ -151,9 +151,25 @@ describe('workers', () => {
   it('wait for a stale cache without a word, however long that takes', async () => {
     const crew = new Crew(failing(20, new StaleCache('out of date')));
     await crew.add('a');
-    assert.deepEqual([crew.results, crew.reported, crew.queue.failures.of('a')], [['stale'], [], 1]);
+    assert.deepEqual([crew.results, crew.reported, crew.queue.failures.of('a')], [['stale'], [], 0]);
     await crew.waits();
     assert.deepEqual([crew.results.length, crew.results.at(-1), crew.reported], [21, 'success', []]);
+    await crew.stop();
+  });
+
+  it('count a wait for a stale cache as no failure: an error after many of them is retried after a second', async () => {
+    let next: Error | undefined = new StaleCache('out of date');
+    const crew = new Crew(() => (next === undefined ? Promise.resolve() : Promise.reject(next)));
+    await crew.add('a');
+    for (let i = 0; i < 20; i++) await crew.add('a');
+    assert.deepEqual([crew.queue.failures.of('a'), crew.queue.failures.has('a'), crew.clock.waits], [0, true, [1000]]);
+    next = new Error('broken');
+    await crew.add('a');
+    assert.deepEqual(crew.reported, ['a: broken']);
+    next = undefined;
+    crew.clock.advance(1000);
+    await breath();
+    assert.deepEqual([crew.results.at(-1), crew.queue.failures.has('a')], ['success', false]);
     await crew.stop();
   });
 

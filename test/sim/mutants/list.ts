@@ -353,8 +353,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'one-end-for-two',
     what: 'One endpoint that ends answers for two Pods',
     file: 'src/fleet/drains.ts',
-    from: '!claimed.has(endpoint) && since',
-    to: 'claimed.size >= 0 && since',
+    from: '({ endpoint }) => !claimed.has(endpoint)',
+    to: "({ endpoint }) => claimed.size >= 0 && endpoint !== ''",
     test: 'test/fleet/drains.test.ts',
   },
   {
