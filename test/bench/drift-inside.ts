@@ -132,7 +132,7 @@ async function deletionsOfTable(): Promise<Deletion[]> {
 }
 
 async function deletionsOfRules(): Promise<Deletion[]> {
-  const restored = (...lines: string[]) => {
+  const restored = (lines: readonly string[]) => {
     return () => run('iptables-nft-restore', ['--noflush'], `${lines.join('\n')}\n`);
   };
   const all = (await run('iptables-nft-save', [])).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -141,13 +141,13 @@ async function deletionsOfRules(): Promise<Deletion[]> {
   const of = (chain: string) => nat.filter((line) => line.startsWith(`-A ${chain} `));
   const jump = of('PREROUTING')[0]?.replace('-A PREROUTING', '-I PREROUTING 1') ?? '';
   return [
-    { command: 'iptables-nft -t nat -D PREROUTING 1', repair: restored('*nat', jump, 'COMMIT') },
+    { command: 'iptables-nft -t nat -D PREROUTING 1', repair: restored(['*nat', jump, 'COMMIT']) },
     {
       command: 'iptables-nft -t nat -F KUBE-SERVICES',
-      repair: restored('*nat', ':KUBE-SERVICES - [0:0]', ...of('KUBE-SERVICES'), 'COMMIT'),
+      repair: restored(['*nat', ':KUBE-SERVICES - [0:0]', ...of('KUBE-SERVICES'), 'COMMIT']),
     },
-    { command: 'iptables-nft -t nat -F', repair: restored(...nat) },
-    { command: 'nft flush ruleset', repair: restored(...all) },
+    { command: 'iptables-nft -t nat -F', repair: restored(nat) },
+    { command: 'nft flush ruleset', repair: restored(all) },
   ];
 }
 
