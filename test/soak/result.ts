@@ -115,8 +115,8 @@ const MOST_GROWTH = 1.05;
 const SECONDS_FOR_GROWTH = 1200;
 
 /**
- * What must not be on a machine that is fast enough, beside `problemsOf`: writes of another program that last, `slicewire verify` that
- * finds no end while rules change, health that stays away, memory that grows. Empty: nothing.
+ * Limits that were not kept, which a machine that is fast enough keeps: writes of another program that last, `slicewire verify` that finds no
+ * end while rules change, health that stays away, memory that grows. `problemsOf` has the rest.
  */
 export function missedOf({ flushes, verify, unhealthy, tail, tailMemory }: Measures): string[] {
   const missed: string[] = [];

@@ -24,24 +24,6 @@ export function portKey(name: string, protocol: Protocol): string {
  */
 export const MAX_PAIRS = 1_000_000;
 
-/** The slices of a Service whose pairs are within the limit, in the order of their names, and the number of all pairs. */
-export function withinPairs(
-  slices: readonly Slice[],
-  wanted: ReadonlySet<string>,
-): { readonly slices: readonly Slice[]; readonly pairs: number } {
-  const pairsOf = ({ ports, endpoints }: Slice) =>
-    ports.filter(({ name, protocol }) => wanted.has(portKey(name, protocol))).length * endpoints.length;
-  const pairs = slices.reduce((sum, slice) => sum + pairsOf(slice), 0);
-  if (pairs <= MAX_PAIRS) return { slices, pairs };
-  let left = MAX_PAIRS;
-  const ordered = [...slices].sort((a, b) => (a.key < b.key ? -1 : 1));
-  const first = ordered.findIndex((slice) => {
-    left -= pairsOf(slice);
-    return left < 0;
-  });
-  return { slices: ordered.slice(0, first), pairs };
-}
-
 /**
  * Merges the slices of one Service for one family. An `ip:port` occurs twice while an endpoint moves between slices. The most useful
  * entry counts: ready before serving before not terminating (Kubernetes 1.36 compares only the last). Between equal entries the

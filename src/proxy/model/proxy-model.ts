@@ -1,7 +1,7 @@
 /** The desired state, the same for every mode: all ServicePorts. An update returns only those that changed. */
 import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
-import { MAX_PAIRS, withinPairs } from './endpoints.ts';
+import { MAX_PAIRS } from './endpoints.ts';
 import { type Fault, MAX_FAULTS, type Service, type ServiceKey, type Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
@@ -13,7 +13,7 @@ import {
   type ServicePortKey,
   serviceOfPort,
   servicePorts,
-  wantedPorts,
+  withinPairs,
 } from './service-port.ts';
 
 /** The objects that the model reads: the cache, or a plain object in a test. */
@@ -123,7 +123,7 @@ export class ProxyModel {
 
   /** The slices that this agent serves: of a Service with too many of them only the first. */
   #served(service: Service, slices: readonly Slice[]): readonly Slice[] {
-    const within = withinPairs(slices, wantedPorts(service));
+    const within = withinPairs(service, slices);
     const leftOut = slices.length - within.slices.length;
     if (leftOut === 0) return slices;
     const faults = this.#unserved.get(service.key) ?? [];

@@ -10,7 +10,7 @@ import {
   type Protocol,
   socketBytes,
 } from '../../base/address.ts';
-import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import { type EndpointsByPort, MAX_PAIRS, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, isHere, type Selection, selectEndpoints } from './selection.ts';
 
@@ -102,17 +102,38 @@ export interface Location {
 }
 
 /** The keys of the ports in slices that a Service asks for. */
-export function wantedPorts({ ports }: Service): ReadonlySet<string> {
+function wantedPorts({ ports }: Service): ReadonlySet<string> {
   return new Set(ports.map(({ name, protocol }) => portKey(name, protocol)));
+}
+
+/** The slices of a Service whose pairs are within `MAX_PAIRS`, the first by name, and the number of all pairs. */
+export function withinPairs(
+  service: Service,
+  slices: readonly Slice[],
+): { readonly slices: readonly Slice[]; readonly pairs: number } {
+  // Nearly every Service is far below the limit with all ports of its slices.
+  const most = slices.reduce((sum, { ports, endpoints }) => sum + ports.length * endpoints.length, 0);
+  if (most <= MAX_PAIRS) return { slices, pairs: most };
+  const wanted = wantedPorts(service);
+  const pairsOf = ({ ports, endpoints }: Slice) =>
+    ports.filter(({ name, protocol }) => wanted.has(portKey(name, protocol))).length * endpoints.length;
+  const ordered = [...slices].sort((a, b) => (a.key < b.key ? -1 : 1));
+  let pairs = 0;
+  const within = ordered.filter((slice) => {
+    pairs += pairsOf(slice);
+    return pairs <= MAX_PAIRS;
+  });
+  return { slices: within, pairs };
 }
 
 /** All ServicePorts of a Service, of both families. */
 export function servicePorts(service: Service, slices: readonly Slice[], location: Location): ServicePort[] {
   const ports: ServicePort[] = [];
+  const wanted = wantedPorts(service);
   for (const family of FAMILIES) {
     const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family);
     if (clusterIP === undefined) continue;
-    const endpoints = mergeSlices(slices, family, wantedPorts(service));
+    const endpoints = mergeSlices(slices, family, wanted);
     for (const spec of service.ports) ports.push(servicePort({ service, spec, clusterIP, endpoints, location }));
   }
   return ports;
