@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
-import { machineText } from '../reliability/machine.ts';
+import { measuredNow } from '../reliability/machine.ts';
 import { readResults, recordPart } from '../reliability/results.ts';
 import { type Finding, inputAt, judge } from './engine.ts';
 import { type JobResult, runWatched } from './job.ts';
@@ -82,8 +82,7 @@ function record(rows: readonly Row[]): void {
   const kept = before.filter(([name]) => !rows.some(([target]) => target === name));
   const all = [...kept, ...rows].sort(([a = ''], [b = '']) => TARGET_NAMES.indexOf(a) - TARGET_NAMES.indexOf(b));
   recordPart('fuzz', {
-    ranAt: new Date().toISOString(),
-    machine: machineText(),
+    ...measuredNow(),
     command: 'npm run fuzz -- --record',
     text: [
       'A finding is a crash, an input that takes more than 1 s, memory that grows by more than 200 MB, or an output outside of the declared types.',

@@ -1,11 +1,9 @@
 /** The form of docs/reliability.json. */
 import type { SoakResult } from '../soak/result.ts';
+import type { Measured } from './machine.ts';
 
 /** A part as a table, with what is said about it. */
-export interface RecordedTable {
-  /** When it ran (RFC 3339), and where: processors, memory, kernel. */
-  readonly ranAt: string;
-  readonly machine: string;
+export interface RecordedTable extends Measured {
   /** The command that ran. */
   readonly command: string;
   /** Sentences that stand before the table. */

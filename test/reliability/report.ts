@@ -29,8 +29,8 @@ const NOTHING = 'Not recorded yet.';
 
 function recorded(part: RecordedTable | undefined): string {
   if (part === undefined) return NOTHING;
-  const { ranAt, machine, command, text, head, rows } = part;
-  const ran = `Recorded on ${ranAt.slice(0, 10)} by \`${command}\`. Machine: ${machine}.`;
+  const { ranAt, machine, commit, command, text, head, rows } = part;
+  const ran = `Recorded on ${ranAt.slice(0, 10)} by \`${command}\`. Commit ${commit}. Machine: ${machine}.`;
   return [[ran, ...text].join('\n'), ...(rows.length === 0 ? [] : [table(head, rows)])].join('\n\n');
 }
 
@@ -157,7 +157,8 @@ A probe that was asked while the rules of another program's write were not repai
 for clients that keep their port, the time until the next sweep of stale flows belongs to it, at most five seconds.
 
 The page says what was found. A probe that was lost or wrong counts, a difference that \`slicewire verify\` finds, and what cleanup leaves.
-So do a write of another program that lasted for more than a second, a minute without health, \`verify\` that gave no answer,
+So do a write of another program that lasted for more than a second, or, where it removed all rules, for longer than the bare tool takes to
+write them again ([benchmarks.md](benchmarks.md)), a minute without health, \`verify\` that gave no answer,
 and memory without restarts that grew by more than 5 %.
 
 \`npm run soak -- --hours N\` runs it as root; \`npm run soak -- --help\` has the options.

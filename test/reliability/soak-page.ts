@@ -17,10 +17,10 @@ export function soakLines(result: SoakResult): string {
   return [...parts, complaints(result), failures(result)].filter((part) => part !== '').join('\n\n');
 }
 
-function head({ ranAt, machine, seconds: long, tail, isEarly, services, changes }: SoakResult): string {
+function head({ ranAt, machine, commit, seconds: long, tail, isEarly, services, changes }: SoakResult): string {
   const early = isEarly ? ' It was ended early.' : '';
   return `Run on ${ranAt.slice(0, 10)}: ${minutes(long)} with restarts and ${minutes(tail)} without.${early}
-Machine: ${machine}.
+Commit ${commit}. Machine: ${machine}.
 ${count(services)} Services, ${changes.perSecond.toFixed(0)} changes a second.`;
 }
 
@@ -81,14 +81,18 @@ ${table(head, rows)}`;
 }
 
 function flushes(result: SoakResult): string {
-  const rows = result.flushes.map(({ mode, command, repaired, isNamed }) => [
+  const rows = result.flushes.map(({ mode, command, most, repaired, isNamed }) => [
     ...[mode, `\`${command}\``],
-    ...[repaired === undefined ? '**not repaired**' : `${count(repaired)} ms`, isNamed ? 'yes' : 'no'],
+    ...[
+      repaired === undefined ? '**not repaired**' : `${count(repaired)} ms`,
+      `${count(most)} ms`,
+      isNamed ? 'yes' : 'no',
+    ],
   ]);
   if (rows.length === 0) return '';
-  return `The writes of another program, how long after the end of each the agent had repaired it, and whether the log names the program.
+  return `The writes of another program, how long after the end of each the agent had repaired it, the limit, and whether the log names the program.
 
-${table(['mode', 'command', 'repaired after', 'named'], rows)}`;
+${table(['mode', 'command', 'repaired after', 'at most', 'named'], rows)}`;
 }
 
 function complaints(result: SoakResult): string {

@@ -1,7 +1,7 @@
 /** The simulator: `npm run sim -- --help` says what it takes. */
 import { availableParallelism } from 'node:os';
 import { commandLine } from '../../scripts/arguments.ts';
-import { machineText } from '../reliability/machine.ts';
+import { measuredNow } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
 import { type CampaignResult, resultText, runSeed } from './campaign.ts';
 import { MODES } from './check/mode-world.ts';
@@ -107,8 +107,7 @@ function record(
 ): void {
   const number = (count: number) => count.toLocaleString('en');
   recordPart('simulator', {
-    ranAt: new Date().toISOString(),
-    machine: machineText(),
+    ...measuredNow(),
     command: `npm run sim -- --from ${first} --count ${result.histories}`,
     text: [],
     head: ['', 'count'],
@@ -152,8 +151,7 @@ function recordWays(all: readonly Ways[], options: string): void {
   const named = (exceptions: Ways['exceptions']) =>
     [...exceptions].sort().map(([name, count]) => `${name}: ${number(count)}`);
   recordPart('prefixes', {
-    ranAt: new Date().toISOString(),
-    machine: machineText(),
+    ...measuredNow(),
     command: `npm run sim -- ${options}`,
     text: [],
     head: ['between states of', 'pairs of states', 'cuts', 'packets that met neither', 'packets of a named exception'],

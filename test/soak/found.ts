@@ -1,6 +1,5 @@
 /** Puts together what a soak found. */
-import { execFileSync } from 'node:child_process';
-import { cpus, release, totalmem } from 'node:os';
+import { measuredNow } from '../reliability/machine.ts';
 import { milliseconds } from './monotonic.ts';
 import type { ProbeAnswer, Probed } from './probe-protocol.ts';
 import type { SoakResult } from './result.ts';
@@ -15,9 +14,7 @@ export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watch
   const sum = (of: (answer: ProbeAnswer) => number) => probes.reduce((all, one) => all + of(one), 0);
   const most = (values: readonly number[]) => values.reduce((a, b) => Math.max(a, b), 0);
   return {
-    ranAt: new Date().toISOString(),
-    machine: `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}`,
-    commit: commit(),
+    ...measuredNow(),
     seconds: isEarly ? seconds : options.seconds,
     tail: isEarly ? 0 : options.tail,
     isEarly,
@@ -60,12 +57,4 @@ function textOf({ target, asked, over, outcome, by }: Probed): string {
   const { name, protocol, address, port } = target;
   const when = new Date(Date.now() - milliseconds() + asked).toISOString();
   return `${when} ${name}, ${protocol} to ${address} port ${port}: ${outcome}, ${by}, after ${(over - asked).toFixed(0)} ms`;
-}
-
-function commit(): string {
-  try {
-    return execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim();
-  } catch {
-    return 'unknown';
-  }
 }

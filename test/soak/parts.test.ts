@@ -123,7 +123,7 @@ describe('the answer of verify', () => {
 describe('what a soak measured', () => {
   const MB = 2 ** 20;
   const good: Parameters<typeof missedOf>[0] = {
-    flushes: [{ mode: 'nftables', command: 'nft delete table', repaired: 999, isNamed: true }],
+    flushes: [{ mode: 'nftables', command: 'nft delete table', most: 1000, repaired: 1000, isNamed: true }],
     verify: [{ mode: 'iptables', by: 'the agent, under load', compared: 1, differences: [], isAtRest: false }],
     unhealthy: { longest: 60_000, sum: 60_000 },
     tail: 1800,

@@ -1,6 +1,6 @@
 /** `npm run sim:mutants`: which history, or which test, finds each fault that is put into the code on purpose. */
 import { commandLine } from '../../../scripts/arguments.ts';
-import { machineText } from '../../reliability/machine.ts';
+import { measuredNow } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
 import { FIRST_SEED, find } from './find.ts';
 import { MUTANTS } from './list.ts';
@@ -29,8 +29,7 @@ for (const mutant of MUTANTS) {
 
 if (values.record) {
   recordPart('mutations', {
-    ranAt: new Date().toISOString(),
-    machine: machineText(),
+    ...measuredNow(),
     command: `npm run sim:mutants -- --most ${values.most}`,
     text: [
       `Histories are those of \`npm run sim -- --from ${FIRST_SEED}\`, in the same order for each, and at most ${values.most} of them.`,

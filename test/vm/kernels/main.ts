@@ -8,7 +8,7 @@ import { nodePackage, platformNamed } from '../../../scripts/executable/platform
 import { checkRuntime } from '../../../scripts/runtime.ts';
 import { realCommands } from '../../../src/kernel/commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
-import { machineText } from '../../reliability/machine.ts';
+import { measuredNow } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
 import { MARK, type TestResult } from '../reporter.ts';
 import { type OtherKernel, runThere } from '../run-there.ts';
@@ -116,12 +116,10 @@ for (const one of inOrder) {
   if (one.trouble !== undefined) print(one.trouble);
 }
 if (values.record) {
-  const commit = await realCommands.run({ file: 'git', args: ['rev-parse', '--short=8', 'HEAD'] }, NEVER);
   recordPart('kernels', {
-    ranAt: new Date().toISOString(),
-    machine: machineText(),
+    ...measuredNow(),
     command: 'npm run test:kernels',
-    text: [`The commit was ${commit.stdout.trim()}.`],
+    text: [],
     head: ['Linux', 'Debian', 'platform', 'tests', 'skipped', 'failed'],
     rows,
   });
