@@ -523,9 +523,11 @@ export class ReadBudget {
     this.#begunAt = this.#clock.now();
   }
 
-  /** A sync spent these milliseconds reading. */
+  /** A sync spent these milliseconds reading. The first says nothing yet: the start of a busy node would put off the next one for hours. */
   took(milliseconds: number): void {
-    this.#took = this.#usual(milliseconds);
+    const isFirst = this.#last === Number.POSITIVE_INFINITY;
+    const usual = this.#usual(milliseconds);
+    this.#took = isFirst ? 0 : usual;
   }
 
   /** A check spent these milliseconds reading. */

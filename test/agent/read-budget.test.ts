@@ -63,9 +63,21 @@ describe('readings of the kernel', () => {
     ipvs.clock.time = 30_000;
     assert.equal(ipvs.readings.isDue, true);
     ipvs.readings.took(1000);
+    ipvs.readings.took(1000);
     assert.equal(ipvs.readings.isDue, false);
     ipvs.clock.time = 100_000;
     assert.equal(ipvs.readings.isDue, true);
+    // The start waited for a lock, or for processors.
+    const slow = made('ipvs');
+    slow.readings.took(83_000);
+    slow.clock.time = 30_000;
+    assert.equal(slow.readings.isDue, true);
+    slow.readings.took(1000);
+    slow.readings.begun();
+    slow.clock.time = 129_999;
+    assert.equal(slow.readings.isDue, false);
+    slow.clock.time = 130_000;
+    assert.equal(slow.readings.isDue, true);
     assert.deepEqual(
       [firstPeriod({ mode: 'ipvs', syncPeriod: 7 }), firstPeriod({ mode: 'nftables', syncPeriod: 7 })],
       [7, HOUR],
