@@ -1,6 +1,6 @@
 /** The results of a soak as text, for docs/reliability.md and for the terminal. */
 import { summary, table } from '../bench/text.ts';
-import { type FirstLast, missedOf, problemsOf, type SoakResult } from '../soak/result.ts';
+import { type FirstLast, missedOf, mostForRepair, problemsOf, type SoakResult } from '../soak/result.ts';
 
 const count = (value: number) => Math.round(value).toLocaleString('en');
 const seconds = (milliseconds: number) => `${(milliseconds / 1000).toFixed(1)} s`;
@@ -81,11 +81,11 @@ ${table(head, rows)}`;
 }
 
 function flushes(result: SoakResult): string {
-  const rows = result.flushes.map(({ mode, command, most, repaired, isNamed }) => [
+  const rows = result.flushes.map(({ mode, command, repaired, isNamed }) => [
     ...[mode, `\`${command}\``],
     ...[
       repaired === undefined ? '**not repaired**' : `${count(repaired)} ms`,
-      `${count(most)} ms`,
+      `${count(mostForRepair({ command }, result.services))} ms`,
       isNamed ? 'yes' : 'no',
     ],
   ]);

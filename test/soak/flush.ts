@@ -5,15 +5,6 @@ import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { SERVICE_PORT } from './cluster.ts';
 import type { SoakMode } from './timeline.ts';
 
-/** Milliseconds: what a repair may take. */
-const MOST = 1000;
-/**
- * Where all rules of the mode are removed: what the bare tool takes to write those of 10,000 Services again, on two cores with nothing else
- * to do. docs/benchmarks.md has its figures.
- */
-const MOST_FOR_ALL: Readonly<Record<SoakMode, number>> = { nftables: 3000, iptables: 10_000 };
-const ALL = ['nft delete table ip slicewire', 'iptables-nft -w 30 -t nat -F'];
-
 /** In turn. */
 const COMMANDS: Readonly<Record<SoakMode, readonly string[]>> = {
   nftables: [
@@ -31,7 +22,6 @@ const COMMANDS: Readonly<Record<SoakMode, readonly string[]>> = {
 
 export interface Flush {
   readonly command: string;
-  readonly most: number;
   readonly pid: number | undefined;
 }
 
@@ -44,5 +34,5 @@ export async function flush(lab: Lab, mode: SoakMode, turn: number): Promise<Flu
   const child: Child = startChild({ ...lab.inside('node', file, args), onErrorLine: (line) => said.push(line) });
   const status = await child.ended;
   if (status !== 0) throw new Error(`${command}: exit status ${status}: ${said.join('; ')}`);
-  return { command, most: ALL.includes(command) ? MOST_FOR_ALL[mode] : MOST, pid: child.pid };
+  return { command, pid: child.pid };
 }

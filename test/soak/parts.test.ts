@@ -123,7 +123,8 @@ describe('the answer of verify', () => {
 describe('what a soak measured', () => {
   const MB = 2 ** 20;
   const good: Parameters<typeof missedOf>[0] = {
-    flushes: [{ mode: 'nftables', command: 'nft delete table', most: 1000, repaired: 1000, isNamed: true }],
+    services: 10_000,
+    flushes: [{ mode: 'nftables', command: 'nft delete table', repaired: 999, isNamed: true }],
     verify: [{ mode: 'iptables', by: 'the agent, under load', compared: 1, differences: [], isAtRest: false }],
     unhealthy: { longest: 60_000, sum: 60_000 },
     tail: 1800,
@@ -138,6 +139,22 @@ describe('what a soak measured', () => {
 
   it('misses nothing at its limits', () => {
     assert.deepEqual(missedOf(good), []);
+  });
+
+  it('gives a write that removed all rules as long as the bare tool takes, by the number of Services', () => {
+    const [flush] = good.flushes;
+    assert.ok(flush);
+    const all = { ...good, flushes: [{ ...flush, command: 'nft delete table ip slicewire', repaired: 3000 }] };
+    assert.deepEqual(missedOf(all), []);
+    assert.deepEqual(missedOf({ ...all, services: 9999 }), [
+      'nftables mode: nft delete table ip slicewire: repaired after 3000 ms',
+    ]);
+    const few = {
+      ...all,
+      services: 1000,
+      flushes: [{ ...flush, command: 'nft delete table ip slicewire', repaired: 1000 }],
+    };
+    assert.deepEqual(missedOf(few), []);
   });
 
   it('misses a repair after more than a second, a verify without an answer, health for a minute, and memory that grows', () => {

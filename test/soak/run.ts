@@ -236,7 +236,7 @@ export class SoakRun {
     const mode = this.#mode;
     const repaired = this.judge.damaged(milliseconds());
     this.#isRepaired = repaired;
-    const { command, most, pid } = await flush(this.#lab, mode, turn);
+    const { command, pid } = await flush(this.#lab, mode, turn);
     const end = Date.now();
     const found = await this.#repair(since);
     if (found !== undefined) {
@@ -245,7 +245,7 @@ export class SoakRun {
     }
     const isNamed = found !== undefined && new RegExp(`\\b${pid}\\b`).test(JSON.stringify(found.lines));
     const after = found === undefined ? undefined : Math.max(0, found.at - end);
-    this.flushes.push({ mode, command, most, repaired: after, isNamed });
+    this.flushes.push({ mode, command, repaired: after, isNamed });
     const said = after === undefined ? 'not repaired' : `repaired after ${after} ms`;
     this.options.say(`${command}: ${said}${isNamed ? ', named' : ''}; ${this.#so()}`);
   }
