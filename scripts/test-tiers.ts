@@ -143,6 +143,7 @@ export const TIERS: readonly Tier[] = [
   },
   {
     name: 'long',
+    isBuilt: true,
     command: 'npm run test:long',
     budget: 240,
     parts: [

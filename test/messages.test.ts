@@ -22,9 +22,9 @@ import { NodeGuard } from '../src/cluster/source/manifests/node-guard.ts';
 import { controllerConfig } from '../src/config/controller-config.ts';
 import { fleetConfig } from '../src/config/fleet-config.ts';
 import { WrongQuestion } from '../src/inspect/wire/envelope.ts';
-import { SOURCE_OPTIONS } from '../src/kernel/process.ts';
 import type { SourceEvent } from '../src/proxy/model/events.ts';
 import { faultText } from '../src/proxy/model/objects.ts';
+import { slicewire } from './helpers/cli/slicewire.ts';
 import { draftOf, setText } from './helpers/cluster/documents/documents.ts';
 import { service, slice } from './helpers/cluster/objects.ts';
 import { askedNode } from './helpers/inspect/explain/asking.ts';
@@ -180,11 +180,9 @@ describe('messages', () => {
   rows('of a question', QUESTIONS, messageOfQuestion);
 
   rows('of the whole program', COMMAND_LINES, async (args) => {
-    const main = new URL('../src/main.ts', import.meta.url).pathname;
+    const program = slicewire(...args);
     return await new Promise<string>((resolve) => {
-      execFile(process.execPath, [...SOURCE_OPTIONS, main, ...args], (_, __, stderr) =>
-        resolve(anonymous(stderr.trim())),
-      );
+      execFile(program.file, program.args, (_, __, stderr) => resolve(anonymous(stderr.trim())));
     });
   });
 

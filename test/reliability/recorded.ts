@@ -1,4 +1,5 @@
 /** The form of docs/reliability.json. */
+import type { CampaignResult } from '../sim/campaign.ts';
 import type { SoakResult } from '../soak/result.ts';
 import type { Measured } from './machine.ts';
 
@@ -12,6 +13,15 @@ export interface RecordedTable extends Measured {
   readonly rows: readonly (readonly string[])[];
 }
 
+/** Histories of seeds that follow each other. */
+export interface RecordedHistories extends Measured {
+  /** The first seed. */
+  readonly first: number;
+  readonly found: CampaignResult;
+  /** How many of them a real kernel repeated. */
+  readonly compared: number;
+}
+
 /** Parts that nobody recorded are missing. */
 export interface Results {
   readonly soak?: SoakResult;
@@ -22,7 +32,7 @@ export interface Results {
     /** One version apart, where the kernel has IPVS; not in records of earlier commits. */
     readonly tests?: readonly { readonly name: string; readonly isRight: boolean }[];
   };
-  readonly simulator?: RecordedTable;
+  readonly simulator?: RecordedHistories;
   /** Between two writes. */
   readonly prefixes?: RecordedTable;
   readonly mutations?: RecordedTable;

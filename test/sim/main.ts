@@ -1,9 +1,10 @@
 /** The simulator: `npm run sim -- --help` says what it takes. */
 import { availableParallelism } from 'node:os';
 import { commandLine } from '../../scripts/arguments.ts';
+import { joined } from '../reliability/histories.ts';
 import { measuredNow } from '../reliability/machine.ts';
-import { recordPart } from '../reliability/results.ts';
-import { type CampaignResult, resultText, runSeed } from './campaign.ts';
+import { readResults, recordPart } from '../reliability/results.ts';
+import { resultText, runSeed } from './campaign.ts';
 import { MODES } from './check/mode-world.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
@@ -44,7 +45,10 @@ const { values } = commandLine({
     'no-shrinking': { type: 'boolean', help: 'prints a failing history as it is, and looks for no shorter one' },
     real: { type: 'boolean', help: 'carries out the writes of every history in a real kernel; needs root' },
     trace: { type: 'boolean', help: 'prints every call; with --seed' },
-    record: { type: 'boolean', help: 'writes the result to docs/reliability.json and docs/reliability.md' },
+    record: {
+      type: 'boolean',
+      help: 'writes the result to docs/reliability.json and docs/reliability.md; histories that follow those recorded there, on the same commit of the source, are added to them',
+    },
   },
 });
 
@@ -97,31 +101,11 @@ async function many(): Promise<number> {
   print(
     `${resultText(result)}; ${compared.count - compared.others} of ${compared.count} did the same with a real kernel`,
   );
-  if (values.record) record(result, { first, compared: compared.count });
+  if (values.record) {
+    const later = { ...measuredNow(), first, found: result, compared: compared.count };
+    recordPart('simulator', joined(readResults().simulator, later));
+  }
   return result.failed.length + compared.others > 0 ? 1 : 0;
-}
-
-function record(
-  result: CampaignResult,
-  { first, compared }: { readonly first: number; readonly compared: number },
-): void {
-  const number = (count: number) => count.toLocaleString('en');
-  recordPart('simulator', {
-    ...measuredNow(),
-    command: `npm run sim -- --from ${first} --count ${result.histories}`,
-    text: [],
-    head: ['', 'count'],
-    rows: [
-      ['histories', number(result.histories)],
-      ['of them failed', number(result.failed.length)],
-      ['of them repeated by a real kernel', number(compared)],
-      ['simulated hours', number(Math.round(result.simulated / 3_600_000))],
-      ['starts of the agent', number(result.starts)],
-      ['calls to the outside', number(result.calls)],
-      ['faults at calls', number(result.faults)],
-      ['commits of the kernel that were checked', number(result.commits)],
-    ],
-  });
 }
 
 /** Ways between states, each kind for its share of the time. */

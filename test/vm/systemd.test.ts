@@ -94,9 +94,7 @@ describe('the systemd unit', () => {
     let said = '';
 
     before(async () => {
-      const executable = join(folder, 'slicewire');
-      const built = await run(process.execPath, here('../../scripts/build.ts'), '--output', executable);
-      assert.equal(built.exitCode, 0, built.stderr);
+      const executable = process.env.SLICEWIRE_PROGRAM ?? (await built());
       const ran = await runUnderSystemd<Seen>({
         command: ['sh', here('./systemd-inside.sh'), executable],
         timeoutSeconds: TIMEOUT_SECONDS,
@@ -106,6 +104,13 @@ describe('the systemd unit', () => {
       status = ran.status;
       said = ['The machine said:', ...ran.said, 'The journal:', ...(seen.get('journal') ?? [])].join('\n');
     });
+
+    async function built(): Promise<string> {
+      const output = join(folder, 'slicewire');
+      const { exitCode, stderr } = await run(process.execPath, here('../../scripts/build.ts'), '--output', output);
+      assert.equal(exitCode, 0, stderr);
+      return output;
+    }
 
     /** What was seen; `check` throws when it is not right. */
     function judge(name: string, check: (lines: readonly string[]) => void): void {
