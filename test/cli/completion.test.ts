@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
-import { bundle } from '../../scripts/bundle.ts';
 import { SCRIPTS, SHELLS } from '../../src/cli/commands/completion.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
 import { Terminal } from '../helpers/cli/terminal.ts';
 
 const run = promisify(execFile);
@@ -20,9 +20,8 @@ let asked: string[] = [];
 let port = 0;
 
 before(async () => {
-  await bundle('src/main.ts', join(folder, 'slicewire.mjs'));
   const program = join(folder, 'slicewire');
-  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${join(folder, 'slicewire.mjs')}' "$@"\n`);
+  writeFileSync(program, `#!/bin/sh\nexec ${SLICEWIRE.map((word) => `'${word}'`).join(' ')} "$@"\n`);
   chmodSync(program, 0o755);
   mkdirSync(join(folder, 'configs'));
   writeFileSync(join(folder, 'configs', 'node one.yaml'), '');
