@@ -3,7 +3,7 @@
  * `nftables-encoding.ts` makes netlink requests of them, and `nftables-netlink.ts` sends these.
  */
 import type { Family } from '../base/address.ts';
-import type { Committer } from './ruleset-notices.ts';
+import type { Committer, TouchedTable } from './ruleset-notices.ts';
 
 /** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
 export type Word = number;
@@ -136,14 +136,12 @@ export interface NftPart {
   readonly chains: ReadonlyMap<string, ReadChain | undefined>;
   /** By set and key. */
   readonly elements: ReadonlyMap<string, ReadonlyMap<Latin1Bytes, NftElement | undefined>>;
+  /** All elements of some sets. */
+  readonly sets: ReadonlyMap<string, readonly NftElement[]>;
 }
 
-/** Names of chains, and keys of elements by set. */
-export interface NftTouched {
-  readonly chains: ReadonlySet<string>;
-  readonly elements: ReadonlyMap<string, ReadonlySet<Latin1Bytes>>;
-  /** Whether too much was touched to be named: the table or a set was created or deleted, or very many objects changed. */
-  readonly isWhole?: boolean;
+/** The objects of a table of ours that other programs touched. */
+export interface NftTouched extends TouchedTable {
   /** The last program that touched one of them, or otherwise the last that wrote. */
   readonly by?: Committer | undefined;
 }

@@ -85,14 +85,14 @@ export class NftNetlink implements NftKernel, NftTables {
   readonly notices: RulesetNotices;
   readonly seen: SeenTables;
 
-  /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for notices. */
-  constructor(open: typeof openTransport = openTransport, listen?: JournalOptions['open']) {
+  /** Throws SystemError. `open` opens sockets, for example in another network namespace; `journal`: how notices are heard. */
+  constructor(open: typeof openTransport = openTransport, journal: Pick<JournalOptions, 'open' | 'mostNamed'> = {}) {
     const transport = open(NETLINK_NETFILTER, MAX_TRANSACTION_BYTES);
     const { port } = transport;
     const main = new NetlinkSocket(transport);
     const asking = askingSocket(open, main);
     this.#sockets = { main, asking, open };
-    this.notices = new RulesetJournal({ ownPort: () => port, ...(listen === undefined ? {} : { open: listen }) });
+    this.notices = new RulesetJournal({ ...journal, ownPort: () => port });
     this.seen = new SeenTables({
       table: TABLE,
       generation: () => generationOf(asking),
@@ -125,8 +125,10 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   async readPart(family: Family, touched: NftTouched): Promise<NftPart | undefined> {
-    const part = readPart(this.#sockets.main, { family, table: TABLE }, touched);
-    return (await this.seen.hasRead(family, touched)) ? part : undefined;
+    const { main, asking } = this.#sockets;
+    const began = generationOf(asking);
+    const part = await readPart(main, { family, table: TABLE }, touched);
+    return (await this.seen.hasRead(family, touched, began)) ? part : undefined;
   }
 
   async inspect(family: Family): Promise<NftState | undefined> {

@@ -73,8 +73,18 @@ async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> 
     count += 1;
     if (count % RULES_AT_ONCE === 0) await breath();
   }
+  return { chains, sets: await setsNow(socket, id) };
+}
+
+/** The elements of sets, of those that are named or of all; none of sets whose elements packets add. */
+async function setsNow(
+  socket: NetlinkSocket,
+  id: TableId,
+  names?: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, readonly NftElement[]>> {
   const sets = new Map<string, readonly NftElement[]>();
   for (const { name, isDynamic } of [...readSets(socket, id)]) {
+    if (names?.has(name) === false) continue;
     const elements: NftElement[] = [];
     if (!isDynamic) {
       for (const part of readElements(socket, id, name)) {
@@ -84,12 +94,17 @@ async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> 
     }
     sets.set(name, elements);
   }
-  return { chains, sets };
+  return sets;
 }
 
 /** Reads some objects of a table, which must exist. Throws NetlinkError. */
-export function readPart(socket: NetlinkSocket, id: TableId, { chains, elements }: NftTouched): NftPart {
+export async function readPart(
+  socket: NetlinkSocket,
+  id: TableId,
+  { chains, elements, sets = new Set() }: NftTouched,
+): Promise<NftPart> {
   return {
+    sets: sets.size === 0 ? new Map() : await setsNow(socket, id, sets),
     chains: new Map([...chains].map((name) => [name, chainNow(socket, id, name)])),
     elements: new Map(
       [...elements].map(([set, keys]) => {

@@ -110,12 +110,17 @@ export class SeenTables implements TableLabels {
     return { ...changes.touched, by: changes.by };
   }
 
-  /** Records that the touched objects are known. Returns false when others were touched since, or the table is another one. */
-  async hasRead(family: Family, known: NftTouched): Promise<boolean> {
+  /**
+   * Records that the touched objects are known, of which a reading began in a generation of the ruleset. Returns false when further ones were
+   * touched, or any since the reading began, or the table is another one.
+   */
+  async hasRead(family: Family, known: NftTouched, began: number): Promise<boolean> {
     const changes = await this.#changes(family);
     if (changes === undefined || changes.touched.isWhole || !isWithin(changes.touched, known)) return false;
+    const later = await this.#changes(family, began);
+    if (later === undefined || !isUntouched(later.touched)) return false;
     if (this.#options.handle(family) !== this.#seen.get(family)?.handle) return false;
-    this.#isKnownAt(family, changes.generation, { label: undefined });
+    this.#isKnownAt(family, later.generation, { label: undefined });
     return true;
   }
 
@@ -145,10 +150,9 @@ export class SeenTables implements TableLabels {
     if (seen !== undefined) this.#seen.set(family, { ...seen, ...change, generation });
   }
 
-  /** undefined where notices are missing. */
-  async #changes(family: Family): Promise<TouchedSince | undefined> {
+  /** Since a generation, which is that of the last reading or write by default. undefined where notices are missing. */
+  async #changes(family: Family, from = this.#seen.get(family)?.generation): Promise<TouchedSince | undefined> {
     const { generation: generationNow, notices, port, table } = this.#options;
-    const from = this.#seen.get(family)?.generation;
     if (from === undefined) return undefined;
     const generation = generationNow();
     const commits = await commitsBetween(notices, from, generation);
@@ -162,7 +166,10 @@ export class SeenTables implements TableLabels {
   }
 }
 
-function isWithin({ chains, elements }: NftTouched, known: NftTouched): boolean {
-  if (!chains.isSubsetOf(known.chains)) return false;
-  return elements.entries().every(([set, keys]) => keys.isSubsetOf(known.elements.get(set) ?? new Set()));
+function isWithin({ chains, sets, elements }: TouchedTable, known: NftTouched): boolean {
+  const { sets: whole = new Set() } = known;
+  if (!chains.isSubsetOf(known.chains) || !sets.isSubsetOf(whole)) return false;
+  return elements
+    .entries()
+    .every(([set, keys]) => whole.has(set) || keys.isSubsetOf(known.elements.get(set) ?? new Set()));
 }

@@ -157,20 +157,21 @@ export class RulesetJournal implements RulesetNotices {
 const MAX_COMMITS = 1000;
 const MAX_NAMES = 50_000;
 /**
- * Names of objects of a table that a transaction touched. Where it touched more, the whole table counts as touched. A sync of iptables mode
- * with a hundred changes touches some hundred chains, and must be told from the write of another program that comes beside it.
+ * The default of `JournalOptions.mostNamed`. A sync of iptables mode with a hundred changes touches some hundred chains, and must be told from
+ * the write of another program that comes beside it.
  */
-const MAX_OBJECTS = 4000;
+const MOST_NAMED = 4000;
 
 interface TouchedDraft {
   isWhole: boolean;
   readonly chains: Set<string>;
+  readonly sets: Set<string>;
   readonly elements: Map<string, Set<string>>;
 }
 
 /** The number of names. */
-function sizeOf({ chains, elements }: TouchedTable): number {
-  let size = chains.size;
+function sizeOf({ chains, sets, elements }: TouchedTable): number {
+  let size = chains.size + sets.size;
   for (const keys of elements.values()) size += keys.size;
   return size;
 }
@@ -180,6 +181,11 @@ interface CommitRecordOptions {
   readonly ownPort?: () => number | undefined;
   /** The program that started a process; undefined where it cannot be found out. */
   readonly starterOf?: (pid: number, name: string) => string | undefined;
+  /**
+   * Names of objects of a table that a transaction touched. Where it touched more, whole sets are named, and where it touched more chains, the
+   * whole table counts as touched.
+   */
+  readonly mostNamed?: number;
 }
 
 class CommitRecord {
@@ -273,18 +279,30 @@ class CommitRecord {
 
   #touch({ family, table, what }: ObjectNotice): void {
     const key = tableKey(family, table);
-    const touched = this.#touched.get(key) ?? { isWhole: false, chains: new Set(), elements: new Map() };
+    const touched = this.#touched.get(key) ?? {
+      isWhole: false,
+      chains: new Set(),
+      sets: new Set(),
+      elements: new Map(),
+    };
     this.#touched.set(key, touched);
     if (touched.isWhole) return;
     if (what.kind === 'chain') touched.chains.add(what.name);
     else if (what.kind === 'elements') {
+      if (touched.sets.has(what.set)) return;
       const keys = touched.elements.get(what.set) ?? new Set();
       for (const one of what.keys) keys.add(one);
       touched.elements.set(what.set, keys);
     } else if (what.kind === 'set' || what.isGone) touched.isWhole = true;
-    if (sizeOf(touched) > MAX_OBJECTS) touched.isWhole = true;
+    const { mostNamed = MOST_NAMED } = this.#options;
+    if (sizeOf(touched) > mostNamed) {
+      for (const set of touched.elements.keys()) touched.sets.add(set);
+      touched.elements.clear();
+    }
+    if (sizeOf(touched) > mostNamed) touched.isWhole = true;
     if (!touched.isWhole) return;
     touched.chains.clear();
+    touched.sets.clear();
     touched.elements.clear();
   }
 }

@@ -22,9 +22,11 @@ export function committerText({ pid, name, startedBy }: Committer): string {
 
 /** The objects of one table that were touched. */
 export interface TouchedTable {
-  /** Whether too much was touched to be named: the table or a set was created or deleted, or very many objects changed. */
+  /** Whether too much was touched to be named: the table or a set was created or deleted, or very many chains changed. */
   readonly isWhole: boolean;
   readonly chains: ReadonlySet<string>;
+  /** Sets of which very many elements were touched, so that these are not named: a flush of a map. */
+  readonly sets: ReadonlySet<string>;
   /** Keys of elements by set, as strings of Latin-1. */
   readonly elements: ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -92,6 +94,7 @@ export async function commitsBetween(
 /** The objects of one table that several transactions touched; undefined where they are not known. */
 export function touchedIn(commits: readonly Commit[], table: string): TouchedTable | undefined {
   const chains = new Set<string>();
+  const sets = new Set<string>();
   const elements = new Map<string, Set<string>>();
   let isWhole = false;
   for (const { tables } of commits) {
@@ -100,11 +103,13 @@ export function touchedIn(commits: readonly Commit[], table: string): TouchedTab
     if (touched === undefined) continue;
     isWhole ||= touched.isWhole;
     for (const chain of touched.chains) chains.add(chain);
+    for (const set of touched.sets) sets.add(set);
     for (const [set, keys] of touched.elements) elements.set(set, (elements.get(set) ?? new Set()).union(keys));
   }
-  return { isWhole, chains, elements };
+  for (const set of sets) elements.delete(set);
+  return { isWhole, chains, sets, elements };
 }
 
-export function isUntouched({ isWhole, chains, elements }: TouchedTable): boolean {
-  return !isWhole && chains.size === 0 && elements.size === 0;
+export function isUntouched({ isWhole, chains, sets, elements }: TouchedTable): boolean {
+  return !isWhole && chains.size === 0 && sets.size === 0 && elements.size === 0;
 }

@@ -82,15 +82,27 @@ describe('the journal of the ruleset', () => {
     assert.deepEqual(journal.between(11, 11), []);
   });
 
-  it('names a table as a whole that was deleted, or of which very much was touched', () => {
+  it('names a table as a whole that was deleted, or of which very many chains were touched', () => {
     const { listener, journal } = made();
     listener.add(tableNotice('slicewire', 1), generationNotice(2, 1, 'nft'));
-    for (let i = 0; i < 5000; i++) listener.add(elementNotice('slicewire', 'services', `${i}`, 1));
+    for (let i = 0; i < 5000; i++) listener.add(ruleNotice('slicewire', `chain-${i}`, 1));
     listener.add(generationNotice(3, 1, 'nft'), ruleNotice('other', 'x', 1), generationNotice(4, 1, 'nft'));
     const whole = (from: number, to: number) => touchedIn(journal.between(from, to) ?? assert.fail(), OURS)?.isWhole;
     assert.equal(whole(1, 2), true);
     assert.equal(whole(2, 3), true);
     assert.equal(whole(3, 4), false);
+  });
+
+  it('names sets as a whole where very many elements were touched, and chains beside them', () => {
+    const { listener, journal } = made();
+    listener.add(ruleNotice('slicewire', 'refuse', 1), elementNotice('slicewire', 'backends', 'x', 1));
+    for (let i = 0; i < 5000; i++) listener.add(elementNotice('slicewire', 'services', `${i}`, 1));
+    listener.add(generationNotice(2, 1, 'nft'), elementNotice('slicewire', 'services', 'a', 1));
+    listener.add(elementNotice('slicewire', 'local', 'a', 1), generationNotice(3, 1, 'nft'));
+    assert.deepEqual(touchedIn(journal.between(1, 3) ?? assert.fail(), OURS), {
+      ...{ isWhole: false, chains: new Set(['refuse']), sets: new Set(['backends', 'services']) },
+      elements: new Map([['local', new Set(['a'])]]),
+    });
   });
 
   it('lets others run while very many messages come, and has heard all of them where it is asked', async () => {

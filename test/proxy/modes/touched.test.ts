@@ -21,15 +21,17 @@ const WEB = [
   slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: ['10.244.0.1'] }),
 ];
 
+const UNTOUCHED: NftTouched = { isWhole: false, chains: new Set(), sets: new Set(), elements: new Map() };
+
 /** nftables in memory whose notices a test gives. */
 class TellingNft extends FakeNft {
-  told: NftTouched | undefined = { chains: new Set(), elements: new Map() };
+  told: NftTouched | undefined = UNTOUCHED;
 
   touched(family: Family): Promise<NftTouched | undefined> {
-    return Promise.resolve(family === 'IPv4' ? this.told : { chains: new Set(), elements: new Map() });
+    return Promise.resolve(family === 'IPv4' ? this.told : UNTOUCHED);
   }
 
-  readPart(family: Family, { chains, elements }: NftTouched): Promise<NftPart> {
+  readPart(family: Family, { chains, elements, sets }: NftTouched): Promise<NftPart> {
     const table = this.tables.get(family) ?? assert.fail();
     const chainNow = (name: string) => {
       const found = table.chains.get(name);
@@ -40,6 +42,7 @@ class TellingNft extends FakeNft {
     return Promise.resolve({
       chains: new Map([...chains].map((name) => [name, chainNow(name)])),
       elements: new Map([...elements].map(([set, keys]) => [set, elementsNow(set, keys)])),
+      sets: new Map([...sets].map((set) => [set, [...(table.sets.get(set)?.elements.values() ?? [])]])),
     });
   }
 }
@@ -58,7 +61,12 @@ describe('what other programs touched, in nftables mode', () => {
   it('is read alone, and repaired', async () => {
     const { kernel, rig, services, key, reads } = await made();
     services.delete(key);
-    kernel.told = { chains: new Set(['refuse']), elements: new Map([['services', new Set([key])]]), by: BY };
+    kernel.told = {
+      ...UNTOUCHED,
+      chains: new Set(['refuse']),
+      elements: new Map([['services', new Set([key])]]),
+      by: BY,
+    };
     assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
     rig.loop.distrust();
     const { drift, applied } = await rig.sync();
@@ -69,13 +77,27 @@ describe('what other programs touched, in nftables mode', () => {
     assert.ok(kernel.tables.get('IPv4')?.sets.get('services')?.elements.has(key));
   });
 
+  it('is a whole set where very many of its elements were touched, and no other set is read', async () => {
+    const { kernel, rig, services, key, reads } = await made();
+    services.clear();
+    const other = 'x'.repeat(key.length);
+    services.set(other, { key: other, end: '', data: 'drop' });
+    kernel.told = { ...UNTOUCHED, sets: new Set(['services']), by: BY };
+    assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
+    rig.loop.distrust();
+    const { drift, applied } = await rig.sync();
+    assert.deepEqual([drift.length, applied], [2, 2]);
+    assert.ok(kernel.reads - reads <= 1, `${kernel.reads - reads} tables were read`);
+    assert.deepEqual([...(kernel.tables.get('IPv4')?.sets.get('services')?.elements.keys() ?? [])], [key]);
+  });
+
   it('is nothing where they wrote elsewhere, all of the table where very much or a set of ranges was touched, and unknown where a notice was lost', async () => {
     const { kernel, rig } = await made();
-    kernel.told = { chains: new Set(), elements: new Map(), by: BY };
+    kernel.told = { ...UNTOUCHED, by: BY };
     assert.deepEqual(await rig.mode.probe.heard(), { kind: 'nothing', by: BY });
-    kernel.told = { chains: new Set(), elements: new Map([['source-ranges', new Set(['x'])]]) };
+    kernel.told = { ...UNTOUCHED, elements: new Map([['source-ranges', new Set(['x'])]]) };
     assert.equal((await rig.mode.probe.heard()).kind, 'something');
-    kernel.told = { chains: new Set(), elements: new Map(), isWhole: true, by: BY };
+    kernel.told = { ...UNTOUCHED, isWhole: true, by: BY };
     assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
     kernel.told = undefined;
     assert.equal((await rig.mode.probe.heard()).kind, 'unknown');
@@ -95,7 +117,7 @@ describe('what other programs touched, in iptables mode', () => {
         const now = new Map([...(iptables.kernels.IPv4.get('nat') ?? [])].map(([name, rules]) => [name, rules.join()]));
         const changed = [...told.keys(), ...now.keys()].filter((name) => told.get(name) !== now.get(name));
         told = now;
-        const touched = { isWhole: false, chains: new Set(changed), elements: new Map() };
+        const touched = { ...UNTOUCHED, chains: new Set(changed) };
         commits.push({ ...BY, name: 'us', generation, port: 2, tables: new Map([[tableKey('IPv4', 'nat'), touched]]) });
         beside.shift()?.();
       },
@@ -119,7 +141,7 @@ describe('what other programs touched, in iptables mode', () => {
       generation += 1;
       const chains = new Set(all.filter((one) => typeof one === 'string'));
       const more = all.find((one) => typeof one !== 'string');
-      const touched = { isWhole: false, chains, elements: new Map() };
+      const touched = { ...UNTOUCHED, chains };
       commits.push({ ...BY, ...more, generation, port: 1, tables: new Map([[tableKey('IPv4', table), touched]]) });
     };
     const saves = () => iptables.ran.filter(({ file }) => file.endsWith('-save')).length;

@@ -40,6 +40,8 @@ export interface HistoryPlan {
   readonly choosesMode: boolean;
   /** Bytes that one send to nftables takes: a few Services need several transactions, as thousands do otherwise. undefined: any. */
   readonly longestSent: number | undefined;
+  /** A transaction that touches more objects is told as one that touched whole sets, or the whole table, as with thousands otherwise. */
+  readonly mostNamed: number | undefined;
   /** Something served before the first agent. */
   readonly predecessor: Predecessor | undefined;
   /** kube-proxy in this mode runs beside the agent for a while. */
@@ -60,6 +62,7 @@ const OTHER_NODES = 3;
 const CLIENTS = 6;
 /** Room for some fifty elements, or ten rules. */
 const LITTLE = 16_384;
+const FEW = 2;
 /** Milliseconds from one step to the next, at most. */
 const PAUSES = [1, 20, 300, 3000, 20_000] as const;
 const MODES: readonly SimMode[] = ['nftables', 'iptables', 'ipvs'];
@@ -99,6 +102,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
     longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
+    mostNamed: new Random(seed ^ 0x70c4).chance(0.2) ? FEW : undefined,
     beside,
     predecessor: beside ?? predecessorOf(seed),
     isHttp1: new Random(seed ^ 0x4771).chance(0.2),

@@ -25,6 +25,8 @@ export interface KernelOptions {
   readonly iptables?: IptablesVariant;
   /** See `SimNftablesOptions`. */
   readonly longestSent?: number | undefined;
+  /** See `SimNftablesOptions`. */
+  readonly mostNamed?: number | undefined;
 }
 
 /** A part of the kernel that packets meet changed. */
@@ -56,9 +58,9 @@ export class SimKernel {
   /** Beyond the numbers of real processes (linux/threads.h, PID_MAX_LIMIT), about which nobody must ask. */
   #pids = 5_000_000;
 
-  constructor({ time, iptables = 'nft', longestSent }: KernelOptions) {
+  constructor({ time, iptables = 'nft', longestSent, mostNamed }: KernelOptions) {
     this.time = time;
-    this.nft = new SimNftables({ now: () => time.now, longestSent });
+    this.nft = new SimNftables({ now: () => time.now, longestSent, mostNamed });
     this.nft.onCommit(({ name }) => this.onCommit({ part: 'nftables', what: `a transaction by ${name}` }));
     this.iptables = new SimIptables({
       time,
@@ -98,8 +100,7 @@ export class SimKernel {
     return {
       openNftables: () => this.nft.open(process),
       openIpvs: (signal) => this.ipvs.open(process, signal),
-      openNotices: () =>
-        new RulesetJournal({ open: (own) => this.nft.listener(process, own), starterOf: () => undefined }),
+      openNotices: () => new RulesetJournal({ ...this.nft.journal(process), starterOf: () => undefined }),
       openRules: simOpenRules(process, this.iptables, this.nft),
       openFlowTable: this.conntrack.open(process, settings),
       settings,

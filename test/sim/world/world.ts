@@ -109,7 +109,8 @@ export class SimWorld {
     this.#options = options;
     this.time = new SimTime(random.fork().next);
     this.calls = new Calls(this.time);
-    this.kernel = new SimKernel({ time: this.time, iptables: plan.variant, longestSent: plan.longestSent });
+    const { variant, longestSent, mostNamed } = plan;
+    this.kernel = new SimKernel({ time: this.time, iptables: variant, longestSent, mostNamed });
     this.files = new SimFiles(this.time);
     this.#settings = plan.settings;
     const interfaces = ['127.0.0.1', '::1', ...NODE_ADDRESSES] as Address[];

@@ -32,6 +32,10 @@ function elementDrift(family: Family, set: NftSet, element: NftElement | undefin
   return { family, kind: 'element', table: set.name, name, target: '', difference: { kind: 'changed' } };
 }
 
+function elementDrifts(family: Family, set: NftSet, elements: readonly NftElement[]): readonly Drift[] {
+  return elements.map((element, i) => elementDrift(family, set, i < MAX_NAMED_ELEMENTS ? element : undefined));
+}
+
 export class TableState implements DesiredSink {
   readonly family: Family;
   readonly chains = new Tracker<string, NftChain, ReadChain>(sameChain);
@@ -114,11 +118,10 @@ export class TableState implements DesiredSink {
 
   #drift({ chains, elements }: ReturnType<typeof observed>): readonly Drift[] {
     const ofChains = this.chains.driftFrom(chains).map((name) => chainDrift(this.family, name));
-    const ofElements = [...this.elements].flatMap(([set, table]) => {
-      const drift = table.driftFrom(elements.get(set) ?? []);
-      return drift.map((element, i) => elementDrift(this.family, set, i < MAX_NAMED_ELEMENTS ? element : undefined));
+    const ofElements = [...this.elements].map(([set, table]) => {
+      return elementDrifts(this.family, set, table.driftFrom(elements.get(set) ?? []));
     });
-    return [...ofChains, ...ofElements];
+    return [...ofChains, ...ofElements.flat()];
   }
 
   /** Record a successful transaction. */
@@ -162,10 +165,15 @@ function observed(state: NftState | undefined, layout: TableLayout) {
 }
 
 /** Believe a reading of some objects of the table. Returns the changes of other programs. The state must be known. */
-export function correctTable(state: TableState, { chains, elements }: NftPart): readonly Drift[] {
+export function correctTable(state: TableState, { chains, elements, sets }: NftPart): readonly Drift[] {
   const { family } = state;
   const drift = [...state.chains.correct(chains).keys()].map((name) => chainDrift(family, name));
   for (const [set, table] of state.elements) {
+    const whole = sets.get(set.name);
+    if (whole !== undefined) {
+      for (const one of elementDrifts(family, set, table.driftFrom(whole))) drift.push(one);
+      table.observe(whole);
+    }
     const found = elements.get(set.name);
     if (found === undefined) continue;
     for (const [key, former] of table.correct(found)) {

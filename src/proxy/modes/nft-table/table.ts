@@ -10,7 +10,7 @@ import type {
   NftSet,
   NftTouched,
 } from '../../../kernel/nftables-kernel.ts';
-import type { Committer } from '../../../kernel/ruleset-notices.ts';
+import { type Committer, isUntouched } from '../../../kernel/ruleset-notices.ts';
 import type { TableRecord } from '../../../kernel/ruleset-record.ts';
 import type { Drift } from '../../model/drift.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -35,7 +35,7 @@ interface TableOptions extends DelayedRemovalOptions {
   readonly record?: TableRecord | undefined;
 }
 
-const NOTHING_TOUCHED: NftTouched = { chains: new Set(), elements: new Map() };
+const NOTHING_TOUCHED: NftTouched = { isWhole: false, chains: new Set(), sets: new Set(), elements: new Map() };
 
 export class NftTable {
   readonly state: TableState;
@@ -109,15 +109,16 @@ export class NftTable {
     if (!this.state.isKnown) return { kind: 'nothing' };
     // The notices since then do not name the program that made it.
     if (this.#hasDrift) return { kind: 'something' };
-    const touched = await this.#kernel.touched?.(this.state.family);
-    if (touched === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
-    const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
-    if (!isWhole && chains.size === 0 && elements.size === 0) {
+    const known = await this.#kernel.touched?.(this.state.family);
+    if (known === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
+    const touched = known ?? NOTHING_TOUCHED;
+    const { by } = touched;
+    if (isUntouched(touched)) {
       await this.remembered.keep();
       return { kind: 'nothing', by };
     }
     // Otherwise the sync reads the whole table: it was touched, so the reading is not in vain.
-    this.#isTouched = !isWhole && !hasRanges({ elements }, this.#options.layout);
+    this.#isTouched = areReadAlone(touched, this.#options.layout);
     return { kind: 'something', by };
   }
 
@@ -127,7 +128,7 @@ export class NftTable {
     this.#isTouched = false;
     if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
     const touched = await this.#kernel.touched?.(this.state.family);
-    if (touched === undefined || touched.isWhole === true || hasRanges(touched, this.#options.layout)) return undefined;
+    if (touched === undefined || !areReadAlone(touched, this.#options.layout)) return undefined;
     return await this.#kernel.readPart?.(this.state.family, touched);
   }
 
@@ -211,9 +212,9 @@ export class NftTable {
   }
 }
 
-/** The kernel has two elements for a range, so a set with ranges is read as a whole. */
-function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
-  return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
+/** Whether the touched objects can be read without the rest of the table. The kernel has two elements for a range, so these cannot be read alone. */
+function areReadAlone({ isWhole, elements }: NftTouched, { setNamed }: TableLayout): boolean {
+  return !isWhole && elements.keys().every((name) => setNamed(name)?.hasRanges !== true);
 }
 
 /** Where transactions are committed, and the function that records each success. */

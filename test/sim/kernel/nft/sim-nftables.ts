@@ -6,6 +6,7 @@ import type { Writer } from '../../../../native/nftables.ts';
 import type { Family } from '../../../../src/base/address.ts';
 import type { NftState } from '../../../../src/kernel/nftables-kernel.ts';
 import { type NftNetlink, openNftables, TABLE } from '../../../../src/kernel/nftables-netlink.ts';
+import type { JournalOptions } from '../../../../src/kernel/ruleset-journal.ts';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import { textAttribute } from '../netlink/format.ts';
@@ -23,6 +24,8 @@ export interface SimNftablesOptions {
   readonly longestPart?: number;
   /** Bytes of the longest datagram that a program can send (net.core.wmem_max). */
   readonly longestSent?: number | undefined;
+  /** See `JournalOptions`: with a small number few objects are very many. */
+  readonly mostNamed?: number | undefined;
 }
 
 /** A chain of another subsystem of the same generation, such as iptables-nft, that was written. */
@@ -71,7 +74,13 @@ export class SimNftables {
 
   /** The real client in a process. Throws NftUnusable. */
   open(process: SimProcess): NftNetlink {
-    return openNftables(this.transport(process), (own?: number) => this.listener(process, own));
+    return openNftables(this.transport(process), this.journal(process));
+  }
+
+  /** How a process hears the notices of transactions. */
+  journal(process: SimProcess): Pick<JournalOptions, 'open' | 'mostNamed'> {
+    const { mostNamed } = this.#options;
+    return { open: (own) => this.listener(process, own), ...(mostNamed === undefined ? {} : { mostNamed }) };
   }
 
   /** Called after each transaction that changed the ruleset, before its answer. Not for `bumpGeneration`. */
