@@ -30,8 +30,8 @@ export interface DriftResult extends DriftOptions {
 export const DRIFT_SHAPES: readonly DriftOptions[] = (['nftables', 'iptables'] as const).map((mode) => {
   return { mode, services: 10_000, endpoints: 5, tries: 100 };
 });
-/** Milliseconds. */
-const AIM = 100;
+/** Milliseconds; the tools of iptables take longer. */
+const AIMS = { nftables: 100, iptables: 300 };
 const INSIDE = fileURLToPath(new URL('./drift-inside.ts', import.meta.url));
 
 export async function measureDrift(options: DriftOptions): Promise<DriftResult> {
@@ -53,9 +53,9 @@ export function driftAims(all: readonly DriftResult[]): Aim[] {
     return {
       what: `from another program's commit to repaired, 99 of 100 (${result.mode} mode)`,
       at: size(result),
-      aim: ms(AIM),
+      aim: ms(AIMS[result.mode]),
       found: ms(found),
-      isReached: found < AIM,
+      isReached: found < AIMS[result.mode],
     };
   });
 }
