@@ -101,7 +101,7 @@ async function setsNow(
 export async function readPart(
   socket: NetlinkSocket,
   id: TableId,
-  { chains, elements, sets = new Set() }: NftTouched,
+  { chains, elements, sets }: NftTouched,
 ): Promise<NftPart> {
   return {
     sets: sets.size === 0 ? new Map() : await setsNow(socket, id, sets),

@@ -167,9 +167,8 @@ export class SeenTables implements TableLabels {
 }
 
 function isWithin({ chains, sets, elements }: TouchedTable, known: NftTouched): boolean {
-  const { sets: whole = new Set() } = known;
-  if (!chains.isSubsetOf(known.chains) || !sets.isSubsetOf(whole)) return false;
+  if (!chains.isSubsetOf(known.chains) || !sets.isSubsetOf(known.sets)) return false;
   return elements
     .entries()
-    .every(([set, keys]) => whole.has(set) || keys.isSubsetOf(known.elements.get(set) ?? new Set()));
+    .every(([set, keys]) => known.sets.has(set) || keys.isSubsetOf(known.elements.get(set) ?? new Set()));
 }

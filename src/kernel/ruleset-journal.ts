@@ -185,7 +185,7 @@ interface CommitRecordOptions {
    * Names of objects of a table that a transaction touched. Where it touched more, whole sets are named, and where it touched more chains, the
    * whole table counts as touched.
    */
-  readonly mostNamed?: number;
+  readonly mostNamed?: number | undefined;
 }
 
 class CommitRecord {

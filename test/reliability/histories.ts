@@ -1,13 +1,16 @@
-/** What is recorded about histories of the simulator. A campaign of hours may be run in pieces. */
+/** Records of the simulator's histories. A campaign of hours may be run in pieces. */
 import type { RecordedHistories, RecordedTable } from './recorded.ts';
+
+/** A commit that is known, and that nobody changed a file of. */
+const COMMIT = /^[0-9a-f]+$/;
 
 /** The sum of both where the later one begins with the next seed, on the same state of the source; otherwise the later one. */
 export function joined(former: RecordedHistories | undefined, later: RecordedHistories): RecordedHistories {
   const isNext =
     former !== undefined &&
     former.commit === later.commit &&
-    later.first === former.first + former.found.histories &&
-    !later.commit.endsWith('with changes');
+    COMMIT.test(later.commit) &&
+    later.first === former.first + former.found.histories;
   if (!isNext) return later;
   const [a, b] = [former.found, later.found];
   const found = {

@@ -28,6 +28,7 @@ describe('recorded histories', () => {
     ['nothing was recorded', undefined, later],
     ['a seed is missing between', former, { ...later, first: 12 }],
     ['the source has changed', former, { ...later, commit: 'b' }],
+    ['the commit is unknown', { ...former, commit: 'unknown' }, { ...later, commit: 'unknown' }],
     ['the source is no commit', { ...former, commit: 'a with changes' }, { ...later, commit: 'a with changes' }],
   ] as const) {
     it(`stand alone where ${why}`, () => assert.equal(joined(first, second), second));

@@ -79,8 +79,7 @@ export class SimNftables {
 
   /** How a process hears the notices of transactions. */
   journal(process: SimProcess): Pick<JournalOptions, 'open' | 'mostNamed'> {
-    const { mostNamed } = this.#options;
-    return { open: (own) => this.listener(process, own), ...(mostNamed === undefined ? {} : { mostNamed }) };
+    return { open: (own) => this.listener(process, own), mostNamed: this.#options.mostNamed };
   }
 
   /** Called after each transaction that changed the ruleset, before its answer. Not for `bumpGeneration`. */
