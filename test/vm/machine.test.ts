@@ -2,9 +2,14 @@
  * The tests that need a kernel with IPVS, or another than this one (`*.vm.ts`): here when this kernel has IPVS, otherwise in
  * virtual machines (machine/README.md), two at a time.
  */
-import { readdirSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { startChild } from '../../src/kernel/commands.ts';
 import { AGENTS } from './agent-files.ts';
 import { repeatResults } from './repeat-results.ts';
 import { isIpvsHere } from './run-there.ts';
@@ -25,3 +30,36 @@ const PARTS = {
 describe('on a kernel with IPVS', { concurrency: (await isIpvsHere()) ? 1 : Object.keys(PARTS).length }, () => {
   for (const [part, files] of Object.entries(PARTS)) it(part, (t) => repeatResults(t, files));
 });
+
+/** In the place of QEMU: it takes the machine's place, and says its process id; without a machine it is QEMU. */
+const IN_PLACE_OF_QEMU = `#!/bin/sh
+case "$*" in
+  *what=run*) echo "$$" >"$0.pid.new" && mv "$0.pid.new" "$0.pid" && exec sleep 600 ;;
+  *) PATH=\${PATH#*:} exec qemu-system-x86_64 "$@" ;;
+esac
+`;
+
+describe('the virtual machine', () => {
+  it('ends with the script that started it', { timeout: 120_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'slicewire-machine-'));
+    try {
+      const qemu = join(folder, 'qemu-system-x86_64');
+      writeFileSync(qemu, IN_PLACE_OF_QEMU, { mode: 0o755 });
+      const script = join(HERE, 'machine/machine.sh');
+      const child = startChild({
+        file: 'env',
+        args: [`PATH=${folder}:${process.env.PATH}`, 'sh', script, 'run', 'true'],
+      });
+      while (!existsSync(`${qemu}.pid`)) await Promise.race([pause(50), mustNotEnd(child.ended)]);
+      await child.stop();
+      const pid = Number(readFileSync(`${qemu}.pid`, 'utf8'));
+      assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
+
+async function mustNotEnd(ended: Promise<number | undefined>): Promise<void> {
+  assert.fail(`the script ended by itself, with status ${await ended}`);
+}

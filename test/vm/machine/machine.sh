@@ -133,7 +133,11 @@ boot() {
     say "a shell follows; it ends with «exit»"
     $QEMU "$@" -serial stdio
   else
-    $QEMU "$@" -serial stdio </dev/null
+    # Whoever ends this script ends the machine too: a shell that waits for a program in the foreground would leave it behind.
+    $QEMU "$@" -serial stdio </dev/null &
+    qemu=$!
+    trap 'kill "$qemu" 2>/dev/null || true' INT TERM
+    wait "$qemu"
   fi
 }
 
