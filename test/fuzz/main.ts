@@ -83,7 +83,7 @@ function record(rows: readonly Row[]): void {
   const all = [...kept, ...rows].sort(([a = ''], [b = '']) => TARGET_NAMES.indexOf(a) - TARGET_NAMES.indexOf(b));
   recordPart('fuzz', {
     ...measuredNow(),
-    command: 'npm run fuzz -- --record',
+    command: 'npm run fuzz -- --target X --seed N',
     text: [
       'A finding is a crash, an input that takes more than 1 s, memory that grows by more than 200 MB, or an output outside of the declared types.',
       'The finds of earlier runs are mended, and each of it has a test (`test/fuzz/mended.test.ts`, `test/fuzz/found/`).',
