@@ -137,7 +137,8 @@ boot() {
     $QEMU "$@" -serial stdio </dev/null &
     qemu=$!
     trap 'kill "$qemu" 2>/dev/null || true' INT TERM
-    wait "$qemu"
+    # A signal ends the first wait, and not yet the machine.
+    wait "$qemu" || wait "$qemu"
   fi
 }
 
