@@ -99,8 +99,6 @@ export class ServersLeft extends CleanupIncomplete {}
 
 /** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
-  /** More is pending than is planned: another plan follows this one. */
-  readonly isPart?: boolean;
   /** Write it. Failures are in the report; only an abort is thrown. */
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
@@ -184,7 +182,7 @@ export interface Mode {
   refresh(signal: AbortSignal): Promise<void>;
   /**
    * The writes that are needed now, in the parts of the kernel that were read. With `mayBePart` only the first of very many new objects may
-   * be planned (`ModePlan.isPart`). Pure.
+   * be planned (`Plan.isPart`). Pure.
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /**
