@@ -186,11 +186,11 @@ export class FlowSweeper {
       // The kernel filters by protocol in one family at a time.
       for (const family of families) {
         sweep.now.set(family, await nodeAddresses(family));
-        const listing = udp && { parts: table.udpFlows(family), table, count: udp };
-        if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
+        if (udp === undefined) continue;
+        if (await this.#sweepParts(sweep, { parts: table.udpFlows(family), table, count: udp })) hasChanged = true;
       }
-      const listing = opening && { parts: table.openings(), table, count: opening };
-      if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
+      if (opening === undefined) return hasChanged;
+      if (await this.#sweepParts(sweep, { parts: table.openings(), table, count: opening })) hasChanged = true;
     } finally {
       table.close();
     }

@@ -23,65 +23,64 @@ function workers(): number {
   return names.filter((name) => name.startsWith('WorkerThread')).length;
 }
 
-async function withFolder(work: (folder: string) => Promise<void>): Promise<void> {
+/** `work` gets the path of a file with one document. */
+async function withFile(work: (path: string) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-'));
   try {
-    await work(folder);
+    const path = join(folder, 'one.yaml');
+    await writeFile(path, 'kind: KubeProxyConfiguration\n');
+    await work(path);
   } finally {
     await rm(folder, { recursive: true });
   }
 }
 
+/** Timers of `work` move when it says so. */
+async function withTimers(work: (tick: (milliseconds: number) => void) => Promise<void>): Promise<void> {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  try {
+    await work((milliseconds) => mock.timers.tick(milliseconds));
+  } finally {
+    mock.timers.reset();
+  }
+}
+
+const optionsOf = (path: string) => ({ path, maxBytes: 1000, onValues: () => undefined });
+
 describe('the thread of single files, which would hold 5 MB of an agent that needs it no more', () => {
-  it('has ended some seconds after the last file', async () => {
-    await withFolder(async (folder) => {
-      const file = join(folder, 'one.yaml');
-      await writeFile(file, 'kind: KubeProxyConfiguration\n');
+  it('has ended some seconds after the last file', () =>
+    withFile(async (path) => {
       const before = workers();
-      const { values } = await readOneFile(file);
+      const { values } = await readOneFile(path);
       assert.equal(values.length, 1);
       assert.equal(workers(), before + 1, 'a thread read the file');
       const late = performance.now() + PATIENCE;
       while (workers() > before && performance.now() < late) await pause(50);
       assert.equal(workers(), before);
-    });
-  });
+    }));
 });
 
 describe('a thread that starts slowly, as on a busy machine', () => {
-  it('still reads the file: its start is not time in which the file gave no answer', async () => {
-    await withFolder(async (folder) => {
-      const path = join(folder, 'one.yaml');
-      await writeFile(path, 'kind: KubeProxyConfiguration\n');
-      mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-      try {
-        const reading = new DocumentFiles().read({ path, maxBytes: 1000, onValues: () => undefined });
+  it('still reads the file: its start is not time in which the file gave no answer', () =>
+    withFile((path) =>
+      withTimers(async (tick) => {
+        const reading = new DocumentFiles().read(optionsOf(path));
         // No message of the thread arrives meanwhile.
-        mock.timers.tick(2 * THREAD_TIMEOUTS_MS.reading);
+        tick(2 * THREAD_TIMEOUTS_MS.reading);
         assert.equal((await reading).kind, 'read');
-      } finally {
-        mock.timers.reset();
-      }
-    });
-  });
+      }),
+    ));
 
-  it('is given up after a while, and the next file gets another one', async () => {
-    await withFolder(async (folder) => {
-      const path = join(folder, 'one.yaml');
-      await writeFile(path, 'kind: KubeProxyConfiguration\n');
-      mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-      try {
+  it('is given up after a while, and the next file gets another one', () =>
+    withFile((path) =>
+      withTimers(async (tick) => {
         const documents = new DocumentFiles();
-        const options = { path, maxBytes: 1000, onValues: () => undefined };
-        const first = documents.read(options);
-        mock.timers.tick(THREAD_TIMEOUTS_MS.starting);
+        const first = documents.read(optionsOf(path));
+        tick(THREAD_TIMEOUTS_MS.starting);
         const cause = 'the thread that reads it did not start within 30 s';
         assert.deepEqual(await first, { kind: 'unreadable', cause, stamp: undefined });
         assert.deepEqual(documents.stuck, []);
-        assert.equal((await documents.read(options)).kind, 'read');
-      } finally {
-        mock.timers.reset();
-      }
-    });
-  });
+        assert.equal((await documents.read(optionsOf(path))).kind, 'read');
+      }),
+    ));
 });

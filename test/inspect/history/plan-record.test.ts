@@ -1,5 +1,6 @@
 /** The record of a plan: its digest, and what it costs. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { isLong, planRecord } from '../../../src/inspect/history/records.ts';
 import { planText, type Step } from '../../../src/proxy/reconcile/step.ts';
@@ -43,8 +44,11 @@ describe('the record of a plan', () => {
   });
 
   it('is of the text that people see', () => {
-    const { steps } = stepsOf(2, 1);
-    assert.equal(planText({ steps }).split('\n').at(-1), '2 to create, 0 to change, 0 to remove');
+    for (const { steps } of [stepsOf(2, 1), stepsOf(0, 0)]) {
+      const digest = createHash('sha256').update(planText({ steps })).digest('hex').slice(0, 32);
+      assert.deepEqual(planRecord({ steps }), { steps: steps.length, digest });
+    }
+    assert.equal(planText(stepsOf(2, 1)).split('\n').at(-1), '2 to create, 0 to change, 0 to remove');
     assert.equal(planText({ steps: [] }), 'nothing to do');
   });
 });
