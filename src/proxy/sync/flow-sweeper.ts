@@ -13,7 +13,7 @@
 import type { Family } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock, Wait } from '../../base/clock.ts';
-import type { FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
+import type { Flow, FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
 
@@ -182,11 +182,11 @@ export class FlowSweeper {
     let hasChanged = false;
     const table = await open();
     try {
-      for (const family of families) {
-        sweep.now.set(family, await nodeAddresses(family));
-        for (const [kind, count] of sweep.counts) {
-          if (await this.#sweepKind(sweep, { family, kind, table, count })) hasChanged = true;
-        }
+      for (const family of families) sweep.now.set(family, await nodeAddresses(family));
+      for (const [kind, count] of sweep.counts) {
+        // The kernel filters by protocol in one family at a time.
+        const listings = kind === 'udp' ? families.map((family) => table.udpFlows(family)) : [table.openings()];
+        for (const parts of listings) if (await this.#sweepParts(sweep, { parts, table, count })) hasChanged = true;
       }
     } finally {
       table.close();
@@ -194,10 +194,8 @@ export class FlowSweeper {
     return hasChanged;
   }
 
-  async #sweepKind(sweep: Sweep, { family, kind, table, count }: KindSweep): Promise<boolean> {
-    const { flows, clock } = this.#parts;
-    const nodes = { now: sweep.now.get(family) ?? noNode, before: this.#nodeAddresses.get(family) ?? noNode };
-    const parts = kind === 'udp' ? table.udpFlows(family) : table.openings(family);
+  async #sweepParts(sweep: Sweep, { parts, table, count }: Listing): Promise<boolean> {
+    const { clock, families } = this.#parts;
     while (!sweep.signal.aborted) {
       const begun = clock.now();
       const next = parts.next();
@@ -206,18 +204,23 @@ export class FlowSweeper {
         return next.value;
       }
       count.seen += next.value.length;
-      const stale = next.value.filter((flow) => {
-        const judgement = flows.judge(family, flow, nodes);
-        if (judgement.kind === 'stale') count.owners.add(judgement.owner ?? 'a Service that is gone');
-        return judgement.kind === 'stale';
-      });
-      const deleted = table.delete(family, stale);
-      count.deleted += deleted;
-      count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      for (const family of families) {
+        const stale = next.value.filter((flow) => flow.family === family && this.#isStale(flow, sweep, count));
+        const deleted = table.delete(stale);
+        count.deleted += deleted;
+        count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      }
       sweep.worked += clock.now() - begun;
       await breath();
     }
     return true;
+  }
+
+  #isStale(flow: Flow, { now }: Sweep, { owners }: Count): boolean {
+    const nodes = { now: now.get(flow.family) ?? noNode, before: this.#nodeAddresses.get(flow.family) ?? noNode };
+    const judgement = this.#parts.flows.judge(flow, nodes);
+    if (judgement.kind === 'stale') owners.add(judgement.owner ?? 'a Service that is gone');
+    return judgement.kind === 'stale';
   }
 }
 
@@ -237,9 +240,9 @@ interface Sweep {
   worked: number;
 }
 
-interface KindSweep {
-  readonly family: Family;
-  readonly kind: FlowKind;
+/** The flows of one listing, part by part. */
+interface Listing {
+  readonly parts: ReturnType<FlowTable['openings']>;
   readonly table: FlowTable;
   readonly count: Count;
 }
