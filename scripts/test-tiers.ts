@@ -47,7 +47,7 @@ const LONG = [
   'test/proxy/modes/iptables/between-commits.test.ts',
   'test/proxy/{model/histories,sync/faulty-kernel}.test.ts',
   'test/{controller/replicas,cluster/documents/nasty,serve/http-connection,fleet/server}.test.ts',
-  'test/cluster/{producers/{golden-cases,histories},documents/thread-end}.test.ts',
+  'test/cluster/{producers/{golden-cases,histories},documents/thread}.test.ts',
   'test/inspect/explain/{oracle,work,agreement}.test.ts',
   'test/inspect/replay/replay-recording.test.ts',
   'test/deploy/{install-pages,chart,chart-values,chart-twice}.test.ts',
