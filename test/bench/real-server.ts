@@ -6,18 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { KubeClient } from '../helpers/cluster/api/kube-client.ts';
 import { RealApiServer, type RealServer } from '../helpers/cluster/api/real-api-server.ts';
-import {
-  type ClusterShape,
-  churnStep,
-  endpointsOf,
-  lastAddress,
-  type Moment,
-  nodeObject,
-  objectsOf,
-  SLICE_LIMIT,
-  sliceCount,
-  sliceOf,
-} from './cluster.ts';
+import { type ClusterShape, churnStep, lastAddress, nodeObject, objectsOf, sliceCount, sliceOf } from './cluster.ts';
 import { obey } from './inside.ts';
 import { nanoseconds } from './monotonic.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
@@ -71,28 +60,13 @@ await makeObjects(client).catch(async (error: unknown) => {
   await server.stop();
   throw error;
 });
-/** How often all endpoints of a Service were replaced. */
-const generations = new Map<number, number>();
 
-async function putSlice(n: number, at: number, moment: Moment): Promise<SliceChange> {
-  const slice = sent(sliceOf(shape, n, at, { ...moment, changedAt: new Date().toISOString() }));
-  const isLast = at === sliceCount(shape, n) - 1;
-  const address = isLast
-    ? lastAddress(shape, n, moment)
-    : (endpointsOf(shape, n, moment)[(at + 1) * SLICE_LIMIT - 1]?.addresses[0] ?? '');
-  const since = nanoseconds();
-  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, slice);
-  return { n, address, at: since };
-}
-
+/** The last endpoint is in the last slice. */
 async function put(n: number, turn: number): Promise<SliceChange> {
-  return await putSlice(n, sliceCount(shape, n) - 1, { turn, generation: generations.get(n) ?? 0 });
-}
-
-async function roll(n: number, generation: number): Promise<SliceChange[]> {
-  generations.set(n, generation);
-  const all = Array.from({ length: sliceCount(shape, n) }, (_, at) => putSlice(n, at, { generation }));
-  return await Promise.all(all);
+  const slice = sent(sliceOf(shape, n, sliceCount(shape, n) - 1, { turn, changedAt: new Date().toISOString() }));
+  const at = nanoseconds();
+  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, slice);
+  return { n, address: lastAddress(shape, n, { turn }), at };
 }
 
 /** Each change has its moment: none waits for the write of the one before. */
@@ -114,8 +88,6 @@ async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]>
       return [];
     case 'put':
       return [await put(command.n, command.turn)];
-    case 'roll':
-      return await roll(command.n, command.generation);
     case 'churn':
       return await churn(command);
   }

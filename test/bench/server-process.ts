@@ -69,11 +69,6 @@ export class ServerProcess {
     return change;
   }
 
-  /** Replace all endpoints of the n-th Service; one change a slice. Generations begin at 1. */
-  async roll(n: number, generation: number): Promise<readonly SliceChange[]> {
-    return (await this.#process.ask({ kind: 'roll', n, generation })).changes;
-  }
-
   /**
    * Change one endpoint of one Service after another (`churnStep`), evenly in time. Resolves after the last. Where a
    * Service has its turn again before the agent wrote the last one, that one's address is never in the kernel.
