@@ -6,11 +6,12 @@
  */
 
 import { addressBytes } from '../../../base/address.ts';
-import type { NftElement } from '../../../kernel/nftables-kernel.ts';
+import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { countHolder } from '../../reconcile/shared.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
-import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
+import { sameEntry } from '../nft-table/element-table.ts';
+import type { DesiredSink, NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
 import { type NftablesSettings, skeleton } from './chains.ts';
 import { type RenderedElements, renderPort } from './render.ts';
@@ -49,29 +50,23 @@ export class NftablesDesired {
     ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): number {
-    const added: RenderedElements[] = [];
-    const removed: RenderedElements[] = [];
+    const after: RenderedElements[] = [];
+    const former: RenderedElements[] = [];
+    const changes: ElementChanges[] = [];
+    let count = 0;
     for (const [key, port] of ports) {
-      const former = before.get(key);
-      if (former !== undefined) removed.push(renderPort(former, this.#settings));
-      if (port !== undefined) added.push(renderPort(port, this.#settings));
+      const [was, is] = [before.get(key), port].map((one) => one && renderPort(one, this.#settings));
+      if (was !== undefined) former.push(was);
+      if (is !== undefined) after.push(is);
+      for (const entries of is?.elements.values() ?? []) count += entries.length;
+      changes.push(...changesBetween(was?.elements ?? NO_ELEMENTS, is?.elements ?? NO_ELEMENTS));
     }
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
-    for (const { elements } of removed) {
-      for (const [set, entries] of elements) {
-        for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
-      }
-    }
-    let count = 0;
-    for (const rendered of added) {
-      for (const [set, entries] of rendered.elements) {
-        count += entries.length;
-        for (const entry of entries) this.#sink.element(SETS[set], entry.key, entry);
-      }
-      this.#hold(rendered, 1);
-    }
+    for (const { set, removed } of changes) for (const key of removed) this.#sink.element(SETS[set], key, undefined);
+    for (const { set, put } of changes) for (const entry of put) this.#sink.element(SETS[set], entry.key, entry);
     // The new versions hold their objects first, so that an object of both versions is never removed.
-    for (const rendered of removed) this.#hold(rendered, -1);
+    for (const rendered of after) this.#hold(rendered, 1);
+    for (const rendered of former) this.#hold(rendered, -1);
     return count;
   }
 
@@ -110,6 +105,34 @@ export class NftablesDesired {
   #holdChain(name: string, make: () => NftChain, by: 1 | -1): void {
     const held = countHolder(this.#chains, name, by);
     if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
+  }
+}
+
+const NO_ELEMENTS: RenderedElements['elements'] = new Map();
+
+/** The changes of one set by one ServicePort. An element with another value is put, and not removed before. */
+interface ElementChanges {
+  readonly set: SetName;
+  readonly removed: Iterable<Latin1Bytes>;
+  readonly put: readonly OwnedElement[];
+}
+
+/** The differences alone: most elements of a changed ServicePort stay as they are. */
+function* changesBetween(
+  before: RenderedElements['elements'],
+  after: RenderedElements['elements'],
+): Generator<ElementChanges> {
+  for (const [set, entries] of before) {
+    if (!after.has(set)) yield { set, removed: entries.map(({ key }) => key), put: [] };
+  }
+  for (const [set, entries] of after) {
+    const left = new Map(before.get(set)?.map((entry) => [entry.key, entry]));
+    const put = entries.filter((entry) => {
+      const former = left.get(entry.key);
+      left.delete(entry.key);
+      return former === undefined || !sameEntry(former, entry);
+    });
+    yield { set, removed: left.keys(), put };
   }
 }
 
