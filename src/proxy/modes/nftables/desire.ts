@@ -6,12 +6,11 @@
  */
 
 import { addressBytes } from '../../../base/address.ts';
-import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
+import type { NftElement } from '../../../kernel/nftables-kernel.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { countHolder } from '../../reconcile/shared.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/element-bytes.ts';
-import { sameEntry } from '../nft-table/element-table.ts';
-import type { DesiredSink, NftChain, OwnedElement } from '../nft-table/layout.ts';
+import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
 import { type NftablesSettings, skeleton } from './chains.ts';
 import { type RenderedElements, renderPort } from './render.ts';
@@ -50,24 +49,34 @@ export class NftablesDesired {
     ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): number {
-    const after: RenderedElements[] = [];
-    const former: RenderedElements[] = [];
-    const changes: ElementChanges[] = [];
-    let count = 0;
-    for (const [key, port] of ports) {
-      const [was, is] = [before.get(key), port].map((one) => one && renderPort(one, this.#settings));
-      if (was !== undefined) former.push(was);
-      if (is !== undefined) after.push(is);
-      for (const entries of is?.elements.values() ?? []) count += entries.length;
-      changes.push(...changesBetween(was?.elements ?? NO_ELEMENTS, is?.elements ?? NO_ELEMENTS));
-    }
+    const rendered = Array.from(ports, ([key, port]) => {
+      const former = before.get(key);
+      return {
+        former: former === undefined ? NOTHING : renderPort(former, this.#settings),
+        now: port === undefined ? NOTHING : renderPort(port, this.#settings),
+      };
+    });
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
-    for (const { set, removed } of changes) for (const key of removed) this.#sink.element(SETS[set], key, undefined);
-    for (const { set, put } of changes) for (const entry of put) this.#sink.element(SETS[set], entry.key, entry);
+    for (const { former, now } of rendered) this.#removeOld(former.elements, now.elements);
+    let count = 0;
+    for (const { now } of rendered) {
+      for (const [set, entries] of now.elements) {
+        count += entries.length;
+        for (const entry of entries) this.#sink.element(SETS[set], entry.key, entry);
+      }
+    }
     // The new versions hold their objects first, so that an object of both versions is never removed.
-    for (const rendered of after) this.#hold(rendered, 1);
-    for (const rendered of former) this.#hold(rendered, -1);
+    for (const { now } of rendered) this.#hold(now, 1);
+    for (const { former } of rendered) this.#hold(former, -1);
     return count;
+  }
+
+  /** Removes the elements that a ServicePort has no more. Those that stay are put again, which changes nothing. */
+  #removeOld(before: RenderedElements['elements'], after: RenderedElements['elements']): void {
+    for (const [set, entries] of before) {
+      const stay = new Set(after.get(set)?.map(({ key }) => key));
+      for (const { key } of entries) if (!stay.has(key)) this.#sink.element(SETS[set], key, undefined);
+    }
   }
 
   #hold({ balancers, localPolicies, chains, memories, shared }: RenderedElements, by: 1 | -1): void {
@@ -108,33 +117,10 @@ export class NftablesDesired {
   }
 }
 
-const NO_ELEMENTS: RenderedElements['elements'] = new Map();
-
-/** The changes of one set by one ServicePort. An element with another value is put, and not removed before. */
-interface ElementChanges {
-  readonly set: SetName;
-  readonly removed: Iterable<Latin1Bytes>;
-  readonly put: readonly OwnedElement[];
-}
-
-/** The differences alone: most elements of a changed ServicePort stay as they are. */
-function* changesBetween(
-  before: RenderedElements['elements'],
-  after: RenderedElements['elements'],
-): Generator<ElementChanges> {
-  for (const [set, entries] of before) {
-    if (!after.has(set)) yield { set, removed: entries.map(({ key }) => key), put: [] };
-  }
-  for (const [set, entries] of after) {
-    const left = new Map(before.get(set)?.map((entry) => [entry.key, entry]));
-    const put = entries.filter((entry) => {
-      const former = left.get(entry.key);
-      left.delete(entry.key);
-      return former === undefined || !sameEntry(former, entry);
-    });
-    yield { set, removed: left.keys(), put };
-  }
-}
+const NOTHING: RenderedElements = {
+  elements: new Map(),
+  ...{ balancers: [], localPolicies: [], chains: new Map(), memories: [], shared: [] },
+};
 
 /** The elements that do not depend on Services. */
 function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): [SetName, NftElement][] {
