@@ -1,7 +1,7 @@
 /** The chart of docs/benchmarks.md, as SVG: what slicewire and kube-proxy cost by the size of the cluster, in nftables mode. */
 
 import type { ProxiesResult, ProxyMeasured, ProxyName } from './proxies.ts';
-import { measuredOf, rivalName } from './proxies-page.ts';
+import { rivalName } from './proxies-page.ts';
 import { duration, median } from './text.ts';
 
 interface Panel {
@@ -39,11 +39,11 @@ export function chart(proxies: ProxiesResult): string {
   const panels = PANELS.map((panel, i) => panelText(proxies, panel, (i % 2) * COLUMN, HEAD + Math.floor(i / 2) * ROW));
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">`,
-    '<title>The cost of slicewire and of kube-proxy by the number of endpoints, nftables mode</title>',
+    '<title>The cost of slicewire and of kube-proxy by the size of the cluster, nftables mode</title>',
     '<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.h{font-weight:600;font-size:14px}.n{fill:#6b7280;font-size:11px}</style>',
     `<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>`,
     ...legend,
-    `<text class="n" x="${WIDTH - 12}" y="26" text-anchor="end">by endpoints; both axes grow tenfold at each line</text>`,
+    `<text class="n" x="${WIDTH - 12}" y="26" text-anchor="end">by Services and endpoints; both axes grow tenfold at each line</text>`,
     ...panels,
     '</svg>',
     '',
@@ -52,18 +52,18 @@ export function chart(proxies: ProxiesResult): string {
 
 interface Point {
   readonly proxy: ProxyName;
-  /** Endpoints. */
+  /** Services and endpoints. */
   readonly size: number;
   readonly value: number;
 }
 
-/** Clusters in the order of their endpoints. */
+/** Clusters in the order of their Services and endpoints. */
 function pointsOf(proxies: ProxiesResult, { value }: Panel): Point[] {
-  const points = proxies.measured.flatMap(({ proxy, mode, shape }): Point[] => {
-    const one = measuredOf(proxies, proxy, { mode, ...shape });
-    const found = one === undefined ? undefined : value(one);
+  const points = proxies.measured.flatMap((one): Point[] => {
+    const { proxy, mode, shape } = one;
+    const found = value(one);
     if (mode !== 'nftables' || found === undefined) return [];
-    return [{ proxy, size: shape.services * shape.endpoints, value: found }];
+    return [{ proxy, size: shape.services * (1 + shape.endpoints), value: found }];
   });
   return points.sort((a, b) => a.size - b.size);
 }

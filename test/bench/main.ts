@@ -97,9 +97,10 @@ const results: { [Name in PartName]?: Results[Name] } = { ...readResults() };
 
 async function measurePart<Name extends PartName>(name: Name): Promise<void> {
   process.stdout.write(`${name}\n`);
+  const measured = measuredNow();
   const figures = await MEASURE[name]();
   const server = BESIDE.includes(name) ? beside : MADE_UP;
-  results[name] = { ...measuredNow(), machine, server, figures } as Results[Name];
+  results[name] = { ...measured, machine, server, figures } as Results[Name];
   // The figures are kept, whatever becomes of the rest.
   writeResults(results);
 }

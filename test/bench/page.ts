@@ -56,7 +56,7 @@ function head(results: Results): string {
 The source of commit ${[...commitsOf(results)].join(', ')}, measured on ${[...new Set(days)].join(', ')}.
 Machine: ${machine}.
 Machines are noisy: read the ratios.
-Every figure has its floor or its rival beside it, measured in the same run; several runs are given as the median, with the least and the most.
+Where there is a floor or a rival, it is measured in the same run; several runs are given as the median, with the least and the most.
 IPVS mode has [its own page](benchmarks-ipvs.md).
 
 The agent is the executable of \`npm run build\`, a process in a network namespace.
@@ -68,9 +68,17 @@ The cluster is an API server in another process; the made-up one has TLS, lists 
 
 function aimsText(said: readonly (Said & { readonly name: PartName })[]): string {
   const aims = said.flatMap(({ name, aims: all = [] }) => all.map((aim) => ({ ...aim, part: name })));
-  const reasons = aims.filter(({ isReached, inTheWay }) => !isReached && inTheWay !== undefined);
+  const reasons = aims.filter(({ isReached, inTheWay }) => isReached === false && inTheWay !== undefined);
   const rows = aims.map(({ what, at, aim, found, beside, isReached, part }) => [
-    ...[what, at, aim, found, beside, isReached ? 'reached' : '**missed**', part],
+    ...[
+      what,
+      at,
+      aim,
+      found,
+      beside,
+      isReached === undefined ? 'not compared' : isReached ? 'reached' : '**missed**',
+      part,
+    ],
   ]);
   const missed = reasons.map(({ what, at, inTheWay }) => `- ${what}, ${at}: ${inTheWay}`);
   return [

@@ -29,7 +29,7 @@ export interface ProxyPlan {
   readonly rest: number;
   /** Single changes; 0: none. */
   readonly changes: number;
-  /** Seconds of changes without end, and the minSyncPeriods of each; 0: none. */
+  /** Seconds of changes without end; 0: none. They are repeated with these minSyncPeriods, as Go writes a duration. */
   readonly churn: number;
   readonly periods: readonly string[];
   /** How often it is started over what is there. */
@@ -68,8 +68,8 @@ export interface ProxyMeasured extends Pick<ProxyPlan, 'shape' | 'mode' | 'proxy
 export interface Watched {
   /** slicewire: the longest wait for an answer of `/livez`, by phase. */
   readonly holds?: Holds;
-  /** nftables mode: the longest wait of another program for the kernel's lock: in the cold start, and under changes. */
-  readonly lock?: { readonly cold: number; readonly steady: number };
+  /** nftables mode: the longest wait of another program for the kernel's lock: without a proxy, in the cold start, under changes. */
+  readonly lock?: { readonly idle: number; readonly cold: number; readonly steady: number };
 }
 
 export interface Holds {
@@ -122,7 +122,7 @@ const FLOOR_CHAIN = 'KUBE-BENCH';
 
 const plan = (proxy: ProxyName, mode: ProxyMode, services: number, endpoints: number): ProxyPlan => ({
   ...{ shape: { services, endpoints }, mode, proxy },
-  ...{ runs: 3, rest: 0, changes: 10, churn: 0, periods: [PERIOD], restarts: 1, isWatched: false },
+  ...{ runs: 3, rest: 0, changes: 10, churn: 0, periods: [], restarts: 1, isWatched: false },
 });
 const SMALL = { runs: 5 };
 const MIDDLE = { runs: 5, churn: 10 };
@@ -142,11 +142,11 @@ export const PROXY_PLANS: readonly ProxyPlan[] = [
   { ...plan('kube-proxy', 'nftables', 1000, 5), ...MIDDLE },
   { ...plan('slicewire', 'iptables', 1000, 5), ...MIDDLE },
   { ...plan('kube-proxy', 'iptables', 1000, 5), ...MIDDLE },
-  { ...plan('slicewire', 'nftables', 10_000, 5), ...LARGE, periods: [PERIOD, '100ms', '0s'] },
+  { ...plan('slicewire', 'nftables', 10_000, 5), ...LARGE, periods: ['100ms', '0s'] },
   // A minute for each start, and seconds for each change.
   {
     ...plan('kube-proxy', 'nftables', 10_000, 5),
-    ...{ ...LARGE, runs: 1, changes: 3, restarts: 0, periods: [PERIOD, '100ms'] },
+    ...{ ...LARGE, runs: 1, changes: 3, restarts: 0, periods: ['100ms'] },
   },
   { ...plan('slicewire', 'iptables', 10_000, 5), ...LARGE, restarts: 1 },
   { ...plan('slicewire', 'nftables', 44_000, 1), isWatched: true },
@@ -265,17 +265,17 @@ class Measurement {
     const { now, anonymous } = residentMemory(running.pid);
     const idle = rest > 0 ? await this.#idle(running, rest) : undefined;
     const change = changes > 0 ? await this.#changes(changes) : undefined;
-    const changeFloor = changes > 0 && isOurs ? await this.#changeFloor(changes) : undefined;
-    const [, ...others] = periods;
-    const flows = churn > 0 ? [await this.#churn(running, PERIOD)] : undefined;
+    const flows = churn > 0 ? [await this.#churn(running, { period: PERIOD, seconds: churn })] : undefined;
     await running.stop();
     const floor = isOurs ? await this.#floor() : undefined;
     const restart = restarts > 0 ? await this.#restarts(restarts) : undefined;
-    for (const period of flows === undefined ? [] : others) {
+    for (const period of periods) {
       const again = await this.start(period);
-      flows?.push(await this.#churn(again, period));
+      flows?.push(await this.#churn(again, { period, seconds: churn }));
       await again.stop();
     }
+    // No agent looks at it.
+    const changeFloor = changes > 0 && isOurs ? await this.#changeFloor(changes) : undefined;
     const watched = isWatched ? await this.#watched() : undefined;
     return {
       ...{ cold, processor, peak, resident: now / MEGABYTE, anonymous: anonymous / MEGABYTE },
@@ -313,10 +313,12 @@ class Measurement {
 
   /** In a start of its own: asking costs the proxy time. */
   async #watched(): Promise<Watched> {
-    const { lab, server } = this.#trial;
+    const { lab } = this.#trial;
     await this.#trial.empty('node');
     const health = this.#plan.proxy === 'slicewire' ? await HealthWatch.start(lab) : undefined;
     const lock = this.#plan.mode === 'nftables' ? await LockWatch.start(lab) : undefined;
+    await pause(AFTER);
+    const idle = await lock?.longest();
     const since = Date.now();
     const running = await this.start();
     const synced = since + running.milliseconds;
@@ -324,12 +326,13 @@ class Measurement {
     await pause(AFTER);
     const answer = await health?.end();
     await lock?.longest();
-    await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn: this.#turnsOf(PER_SECOND * WARM) });
+    if (lock !== undefined) await this.#churn(running, { period: PERIOD, seconds: WARM });
     const steady = await lock?.longest();
     await lock?.stop();
     await running.stop();
     const holds = answer && holdsOf(answer.waits, { lists: running.listed ?? synced, synced });
-    return known({ holds, lock: cold === undefined || steady === undefined ? undefined : { cold, steady } });
+    const waits = idle === undefined || cold === undefined || steady === undefined ? undefined : { idle, cold, steady };
+    return known({ holds, lock: waits });
   }
 
   /** The first turn of so many changes, each of another endpoint. */
@@ -377,9 +380,11 @@ class Measurement {
     return took;
   }
 
-  async #churn(running: Running, period: string): Promise<ChurnMeasured> {
+  async #churn(
+    running: Running,
+    { period, seconds }: Pick<ChurnMeasured, 'period' | 'seconds'>,
+  ): Promise<ChurnMeasured> {
     const { shape, server, lab } = this.#trial;
-    const seconds = this.#plan.churn;
     const probe = await KernelProbe.start({ lab, by: 'nft' });
     try {
       await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn: this.#turnsOf(PER_SECOND * WARM) });

@@ -7,7 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { ProxiesResult, ProxyMeasured, ProxyMode, ProxyName } from './proxies.ts';
 import { measuredOf, rivalName } from './proxies-page.ts';
 import { type Results, readResults } from './results.ts';
-import { duration, median, percent, size, table } from './text.ts';
+import { duration, mean, median, percent, size, table } from './text.ts';
+import type { Rules } from './traffic.ts';
 import { connectCost } from './traffic-page.ts';
 
 const README = new URL('../../README.md', import.meta.url);
@@ -74,14 +75,17 @@ function trafficRow({ traffic }: Figures): string[] {
   const { clusters } = traffic.figures;
   const largest = clusters.toSorted((a, b) => a.shape.services - b.shape.services).at(-1);
   if (largest === undefined) return ['iptables, CPU per connection', NOT_RUN, NOT_RUN];
-  const text = (isOwn: boolean) => {
-    const cost = connectCost(largest, ({ proxy, mode }) => mode === 'iptables' && (proxy === 'slicewire') === isOwn);
-    return cost === undefined ? NOT_RUN : `${cost.toFixed(0)} µs`;
+  const text = (proxy: Rules['proxy']) => {
+    const cost = connectCost(largest, (rules) => rules.mode === 'iptables' && rules.proxy === proxy);
+    return cost === undefined ? undefined : `${cost.toFixed(0)} µs`;
   };
+  // The real one does not come to an end with very many Services.
+  const layout = text('layout');
+  const theirs = text('kube-proxy') ?? (layout === undefined ? NOT_RUN : `${layout} (its layout as text)`);
   const pod = largest.measured.find(({ proxy, kind, way }) => proxy === 'none' && kind === 'connects' && way === 'pod');
-  const floor = pod === undefined ? '' : `, ${median(pod.processor).toFixed(0)} µs without a Service`;
+  const floor = pod === undefined ? '' : `, ${mean(pod.processor).toFixed(0)} µs without a Service`;
   const what = `iptables, ${largest.shape.services.toLocaleString('en')} Services, CPU per connection`;
-  return [what, text(false), `${link(text(true), 'traffic')}${floor}`];
+  return [what, theirs, `${link(text('slicewire') ?? NOT_RUN, 'traffic')}${floor}`];
 }
 
 const link = (text: string, section: string) => `[${text}](${PAGE}#${section})`;

@@ -6,7 +6,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { KubeClient } from '../helpers/cluster/api/kube-client.ts';
 import { RealApiServer, type RealServer } from '../helpers/cluster/api/real-api-server.ts';
-import { type ClusterShape, churnStep, lastAddress, nodeObject, objectsOf, sliceCount, sliceOf } from './cluster.ts';
+import {
+  type ClusterShape,
+  churnStep,
+  lastAddress,
+  nodeObject,
+  objectsOf,
+  sliceCount,
+  sliceOf,
+  variantAt,
+} from './cluster.ts';
 import { obey } from './inside.ts';
 import { nanoseconds } from './monotonic.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
@@ -50,7 +59,12 @@ async function makeObjects(client: KubeClient): Promise<void> {
   const left = all.values();
   const write = async () => {
     for (const n of left) {
-      for (const object of objectsOf(shape, n)) await client.write('POST', pathOf(object), sent(object));
+      for (const object of objectsOf(shape, n)) {
+        await client.write('POST', pathOf(object), sent(object));
+        // The server takes no status with a new object.
+        if (n === variantAt(shape, 'reached') && (object as Named).kind === 'Service')
+          await client.write('PUT', `${pathOf(object)}/${(object as Named).metadata.name}/status`, sent(object));
+      }
     }
   };
   await Promise.all(Array.from({ length: WRITERS }, write));

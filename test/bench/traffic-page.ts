@@ -1,6 +1,6 @@
 /** The part of docs/benchmarks.md about traffic through the rules of each proxy. */
 import { rivalName } from './proxies-page.ts';
-import { type Aim, interval, median, ratio, size, table } from './text.ts';
+import { type Aim, interval, mean, ratio, size, table } from './text.ts';
 import type { Rules, TrafficCluster, TrafficResult, WayMeasured } from './traffic.ts';
 import type { TrafficKind } from './traffic-protocol.ts';
 
@@ -39,7 +39,7 @@ function clusterText({ shape, measured }: TrafficCluster, traffic: TrafficResult
       ...[name, one.way, rulesName(one, traffic)],
       `${interval(one.perSecond.map((each) => each / unit))} ${rate}`,
       `${interval(one.processor, 1)} ${cost}`,
-      floor === undefined ? '' : ratio(median(one.processor), median(floor.processor)),
+      floor === undefined ? '' : ratio(mean(one.processor), mean(floor.processor)),
     ];
   });
   return `### ${size(shape)}\n\n${table(['traffic', 'to', 'rules of', 'rate', 'processor', 'processor / no proxy'], rows)}`;
@@ -54,7 +54,7 @@ function rulesName({ proxy, mode }: Rules, traffic: TrafficResult): string {
 /** The processor time of a new connection to a cluster IP, in microseconds; undefined: it was not measured. */
 export function connectCost({ measured }: TrafficCluster, is: (rules: Rules) => boolean): number | undefined {
   const one = measured.find((each) => each.kind === 'connects' && each.way === 'cluster IP' && is(each));
-  return one === undefined ? undefined : median(one.processor);
+  return one === undefined ? undefined : mean(one.processor);
 }
 
 export function trafficAims({ clusters }: TrafficResult): Aim[] {
@@ -67,11 +67,14 @@ export function trafficAims({ clusters }: TrafficResult): Aim[] {
       const rival = connectCost(cluster, ({ proxy, mode: of }) => of === mode && proxy !== 'slicewire');
       const [cost, floor] = [own(cluster) ?? Number.NaN, own(least) ?? Number.NaN];
       return {
-        ...{ what: 'new connection, beside one with 3 Services', at: `${size(cluster.shape)}, ${mode}` },
+        ...{
+          what: `new connection, beside one with ${least?.shape.services} Services`,
+          at: `${size(cluster.shape)}, ${mode}`,
+        },
         aim: `${GROWTH} ×`,
         found: `${ratio(cost, floor)} ×`,
-        beside: `${floor.toFixed(1)} µs with 3${rival === undefined ? '' : `, kube-proxy's rules ${rival.toFixed(1)} µs`}`,
-        isReached: cost / floor <= GROWTH,
+        beside: `${floor.toFixed(1)} µs there${rival === undefined ? '' : `, kube-proxy's rules ${rival.toFixed(1)} µs`}`,
+        isReached: Number.isNaN(cost / floor) ? undefined : cost / floor <= GROWTH,
       };
     }),
   );

@@ -81,7 +81,7 @@ describe('the page of the traffic', () => {
       aims
         .filter(({ at }) => at.endsWith('nftables'))
         .map(({ found, beside, isReached }) => [found, beside, isReached]),
-      [['1.20 ×', '50.0 µs with 3', false]],
+      [['1.20 ×', '50.0 µs there', false]],
     );
   });
 

@@ -248,7 +248,7 @@ const CHECK_MS = 500;
 
 interface ThreadEvents {
   readonly onAnswer: (answer: ThreadAnswer) => void;
-  /** The first request has timed out. A thread that parses can be terminated; one that reads may hang in the kernel. */
+  /** The first request has timed out. A thread that starts or parses can be terminated; one that reads may hang in the kernel. */
   readonly onTimeout: (doing: ThreadPhase) => void;
   /** The thread ended; `cause`: the error, unless `end` was called. */
   readonly onEnd: (cause: unknown) => void;

@@ -182,12 +182,15 @@ export class FlowSweeper {
     let hasChanged = false;
     const table = await open();
     try {
-      for (const family of families) sweep.now.set(family, await nodeAddresses(family));
-      for (const [kind, count] of sweep.counts) {
-        // The kernel filters by protocol in one family at a time.
-        const listings = kind === 'udp' ? families.map((family) => table.udpFlows(family)) : [table.openings()];
-        for (const parts of listings) if (await this.#sweepParts(sweep, { parts, table, count })) hasChanged = true;
+      const [udp, opening] = FLOW_KINDS.map((kind) => sweep.counts.get(kind));
+      // The kernel filters by protocol in one family at a time.
+      for (const family of families) {
+        sweep.now.set(family, await nodeAddresses(family));
+        const listing = udp && { parts: table.udpFlows(family), table, count: udp };
+        if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
       }
+      const listing = opening && { parts: table.openings(), table, count: opening };
+      if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
     } finally {
       table.close();
     }
@@ -203,10 +206,11 @@ export class FlowSweeper {
         sweep.worked += clock.now() - begun;
         return next.value;
       }
-      count.seen += next.value.length;
-      for (const family of families) {
-        const stale = next.value.filter((flow) => flow.family === family && this.#isStale(flow, sweep, count));
-        const deleted = table.delete(stale);
+      const flows = next.value.filter(({ family }) => families.includes(family));
+      count.seen += flows.length;
+      const stale = flows.filter((flow) => this.#isStale(flow, sweep, count));
+      for (const [family, some] of Map.groupBy(stale, (flow) => flow.family)) {
+        const deleted = table.delete(some);
         count.deleted += deleted;
         count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
       }
