@@ -107,12 +107,7 @@ async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]>
   }
 }
 
-/** Asked for only where somebody waits for them: the answer costs the server time. */
-async function watches({ kind }: ServerCommand): Promise<number> {
-  return kind === 'ready' ? await client.watches() : 0;
-}
-
 obey<ServerCommand, ServerAnswer>(
-  async (command) => ({ changes: await carryOut(command), kubeconfig, watches: await watches(command) }),
+  async (command) => ({ changes: await carryOut(command), kubeconfig }),
   () => server.stop(),
 );

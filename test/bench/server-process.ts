@@ -53,15 +53,6 @@ export class ServerProcess {
     this.kubeconfig = kubeconfig;
   }
 
-  get pid(): number | undefined {
-    return this.#process.pid;
-  }
-
-  /** Watches that are open. */
-  async watches(): Promise<number> {
-    return (await this.#process.ask({ kind: 'ready' })).watches;
-  }
-
   /** Replace the last endpoint of the n-th Service by one that it never had: `lastAddress(shape, n, { turn })`. */
   async put(n: number, turn: number): Promise<SliceChange> {
     const [change] = (await this.#process.ask({ kind: 'put', n, turn })).changes;

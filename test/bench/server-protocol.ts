@@ -26,7 +26,5 @@ export interface SliceChange {
 /** What a client needs to know of the server, and what the command changed. */
 export interface ServerAnswer {
   readonly kubeconfig: string;
-  /** Watches that are open. */
-  readonly watches: number;
   readonly changes: readonly SliceChange[];
 }

@@ -59,6 +59,6 @@ server.compact();
 for (const kind of ['Service', 'EndpointSlice']) for (const object of server.objects(kind)) itemBytes(object);
 setInterval(() => server.bookmark(), BOOKMARKS);
 obey<ServerCommand, ServerAnswer>(
-  async (command) => ({ changes: await carryOut(command), kubeconfig, watches: server.watches }),
+  async (command) => ({ changes: await carryOut(command), kubeconfig }),
   () => server.stop(),
 );

@@ -32,6 +32,22 @@ async function withFolder(work: (folder: string) => Promise<void>): Promise<void
   }
 }
 
+describe('the thread of single files, which would hold 5 MB of an agent that needs it no more', () => {
+  it('has ended some seconds after the last file', async () => {
+    await withFolder(async (folder) => {
+      const file = join(folder, 'one.yaml');
+      await writeFile(file, 'kind: KubeProxyConfiguration\n');
+      const before = workers();
+      const { values } = await readOneFile(file);
+      assert.equal(values.length, 1);
+      assert.equal(workers(), before + 1, 'a thread read the file');
+      const late = performance.now() + PATIENCE;
+      while (workers() > before && performance.now() < late) await pause(50);
+      assert.equal(workers(), before);
+    });
+  });
+});
+
 describe('a thread that starts slowly, as on a busy machine', () => {
   it('still reads the file: its start is not time in which the file gave no answer', async () => {
     await withFolder(async (folder) => {
@@ -66,22 +82,6 @@ describe('a thread that starts slowly, as on a busy machine', () => {
       } finally {
         mock.timers.reset();
       }
-    });
-  });
-});
-
-describe('the thread of single files, which would hold 5 MB of an agent that needs it no more', () => {
-  it('has ended some seconds after the last file', async () => {
-    await withFolder(async (folder) => {
-      const file = join(folder, 'one.yaml');
-      await writeFile(file, 'kind: KubeProxyConfiguration\n');
-      const before = workers();
-      const { values } = await readOneFile(file);
-      assert.equal(values.length, 1);
-      assert.equal(workers(), before + 1, 'a thread read the file');
-      const late = performance.now() + PATIENCE;
-      while (workers() > before && performance.now() < late) await pause(50);
-      assert.equal(workers(), before);
     });
   });
 });
