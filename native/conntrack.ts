@@ -1,9 +1,10 @@
 /**
- * conntrack, the kernel's table of connections (linux/netfilter/nfnetlink_conntrack.h): lists a family's UDP flows, and its
+ * conntrack, the kernel's table of connections (linux/netfilter/nfnetlink_conntrack.h): lists a family's UDP flows, and the
  * connections of TCP and SCTP without an answer; deletes flows. Flows in a conntrack zone are omitted: they belong to other
  * software.
  */
 import { ENOENT } from './errno.ts';
+import { AF_INET6 } from './libc.ts';
 import {
   addressAt,
   attribute,
@@ -53,14 +54,22 @@ const FILTER_PROTOCOL = 1 << 3;
 const IPPROTO_TCP = 6;
 const IPPROTO_UDP = 17;
 const IPPROTO_SCTP = 132;
-/** The bits of the status that an opening connection is checked for, and their values: translated, and not answered. */
-const OPENING_MASK = IPS_SEEN_REPLY | IPS_DST_NAT;
-const OPENING = IPS_DST_NAT;
+/** Bits of the status that are compared, and their values. */
+export interface FlowStatus {
+  readonly mask: number;
+  readonly value: number;
+}
+
+/** Nobody answered. */
+export const UNANSWERED: FlowStatus = { mask: IPS_SEEN_REPLY, value: 0 };
+/** Translated, and not answered. */
+export const OPENING: FlowStatus = { mask: IPS_SEEN_REPLY | IPS_DST_NAT, value: IPS_DST_NAT };
 
 export type FlowFamily = NetfilterFamily;
 
 /** A flow: the destination of its first packet, and the source of the answers. */
 export interface Flow {
+  readonly family: FlowFamily;
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   /** Address and port, as bytes in network order: 6 or 18, each a character of Latin-1. */
   readonly destination: string;
@@ -115,23 +124,24 @@ export class ConntrackSocket {
   }
 
   /**
-   * The translated connections of a family without an answer: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
-   * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Yields,
-   * returns and throws as `udpFlows`.
-   *
-   * Without a family: those of both in one walk through the table, and also those that IPVS translates, which has no status for it
-   * (ip_vs_nfct.c, ip_vs_update_conntrack).
+   * The translated connections of both families without an answer: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
+   * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Both families take one
+   * walk through the table, whose time follows its size and not its entries. Yields, returns and throws as `udpFlows`.
    */
-  *openings(family?: FlowFamily): Generator<readonly Flow[], boolean> {
-    const decode = family === undefined ? decodeUnanswered : decodeOpening;
-    return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decode);
+  *openings(): Generator<readonly Flow[], boolean> {
+    return yield* this.#lists.decoded(openingsRequest(OPENING, this.#isFiltered), decodeOpening);
+  }
+
+  /** The same with those that IPVS translates, which has no status for it (ip_vs_nfct.c, ip_vs_update_conntrack). */
+  *unanswered(): Generator<readonly Flow[], boolean> {
+    return yield* this.#lists.decoded(openingsRequest(UNANSWERED, this.#isFiltered), decodeUnanswered);
   }
 
   /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
-  delete(family: FlowFamily, flows: readonly Flow[]): number {
+  delete(flows: readonly Flow[]): number {
     let deleted = 0;
     for (let i = 0; i < flows.length; i += MAX_REQUESTS) {
-      const requests = flows.slice(i, i + MAX_REQUESTS).map((flow) => deleteRequest(family, flow));
+      const requests = flows.slice(i, i + MAX_REQUESTS).map(deleteRequest);
       for (const error of this.#deletes.acknowledge(requests)) {
         if (error === undefined) deleted += 1;
         // The flow has ended, or another one has its tuple: the id tells them apart.
@@ -155,14 +165,13 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): NetlinkReq
   };
 }
 
-/** Lists translated connections without an answer, or flows of both families without an answer; all of these flows without `isFiltered`. */
-export function openingsRequest(family: FlowFamily | undefined, isFiltered: boolean): NetlinkRequest {
-  const [value, mask] = family === undefined ? [0, IPS_SEEN_REPLY] : [OPENING, OPENING_MASK];
+/** Lists connections of both families by their status; all flows without `isFiltered`. */
+export function openingsRequest({ value, mask }: FlowStatus, isFiltered: boolean): NetlinkRequest {
   const filter = [attribute(CTA_STATUS, bigEndian(value)), attribute(CTA_STATUS_MASK, bigEndian(mask))];
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET),
     flags: 0,
-    body: [netfilterHeader(family), ...(isFiltered ? filter : [])],
+    body: [netfilterHeader(), ...(isFiltered ? filter : [])],
   };
 }
 
@@ -173,7 +182,7 @@ function bigEndian(value: number): Buffer {
 }
 
 /** Deletes a flow. */
-export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): NetlinkRequest {
+export function deleteRequest({ family, tuple, id }: Flow): NetlinkRequest {
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE),
     flags: 0,
@@ -188,17 +197,17 @@ export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | unde
 
 /** A translated connection of TCP or SCTP without an answer; undefined for any other flow, and for one in a zone. */
 export function decodeOpening(buffer: Buffer, message: Message): Flow | undefined {
-  return hasStatus(buffer, message, OPENING_MASK, OPENING) ? openingOf(buffer, message) : undefined;
+  return hasStatus(buffer, message, OPENING) ? openingOf(buffer, message) : undefined;
 }
 
 /** The same, also for one that IPVS translates: its tuples tell. */
 export function decodeUnanswered(buffer: Buffer, message: Message): Flow | undefined {
-  if (!hasStatus(buffer, message, IPS_SEEN_REPLY, 0)) return undefined;
+  if (!hasStatus(buffer, message, UNANSWERED)) return undefined;
   const flow = openingOf(buffer, message);
   return flow === undefined || flow.destination === flow.replySource ? undefined : flow;
 }
 
-function hasStatus(buffer: Buffer, { start, end }: Message, mask: number, value: number): boolean {
+function hasStatus(buffer: Buffer, { start, end }: Message, { mask, value }: FlowStatus): boolean {
   const status = findAttribute(buffer, start + NFGENMSG, end, CTA_STATUS, 4);
   return status >= 0 && (buffer.readUInt32BE(status) & mask) === value;
 }
@@ -228,6 +237,7 @@ function flowOf(buffer: Buffer, body: number, end: number, { name: protocol, num
   const replySource = socketOf(buffer, reply, reply + valueLength(buffer, reply), { ...SOURCE, number });
   if (destination === undefined || replySource === undefined) return undefined;
   return {
+    family: buffer[body - NFGENMSG] === AF_INET6 ? 'IPv6' : 'IPv4',
     protocol,
     destination,
     replySource,

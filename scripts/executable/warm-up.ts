@@ -101,7 +101,13 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
           close: () => undefined,
         }),
       openFlowTable: () =>
-        Promise.resolve({ udpFlows: noFlows, openings: noFlows, delete: () => 0, close: () => undefined }),
+        Promise.resolve({
+          udpFlows: noFlows,
+          openings: noFlows,
+          unanswered: noFlows,
+          delete: () => 0,
+          close: () => undefined,
+        }),
       settings: SETTINGS,
       record: NO_RECORD,
       removeLeftTraces: () => Promise.resolve([]),

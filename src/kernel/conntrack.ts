@@ -16,13 +16,12 @@ export interface FlowTable {
    * refuses.
    */
   udpFlows(family: Family): Generator<readonly Flow[], boolean>;
-  /**
-   * Translated connections of TCP and SCTP without an answer yet, in the same way. Without a family it lists those of both families for the
-   * cost of one, and those of IPVS.
-   */
-  openings(family?: Family): Generator<readonly Flow[], boolean>;
+  /** Translated connections of TCP and SCTP without an answer yet, of both families, in the same way. */
+  openings(): Generator<readonly Flow[], boolean>;
+  /** The same with the connections that IPVS translates. */
+  unanswered(): Generator<readonly Flow[], boolean>;
   /** Deletes flows; returns how many still existed. Throws when the kernel refuses. */
-  delete(family: Family, flows: readonly Flow[]): number;
+  delete(flows: readonly Flow[]): number;
   close(): void;
 }
 

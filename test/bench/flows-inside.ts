@@ -87,8 +87,9 @@ const watched = async (): Promise<FlowTable> => {
   return {
     close: () => table.close(),
     udpFlows: (family) => timedParts(table.udpFlows(family)),
-    openings: (family) => timedParts(table.openings(family)),
-    delete: (family, some) => table.delete(family, some),
+    openings: () => timedParts(table.openings()),
+    unanswered: () => timedParts(table.unanswered()),
+    delete: (some) => table.delete(some),
   };
 };
 const sweeper = new FlowSweeper({

@@ -6,11 +6,6 @@ import { InsideProcess } from './inside.ts';
 const PROGRAM = fileURLToPath(new URL('./health-inside.ts', import.meta.url));
 
 export interface HealthAnswer {
-  readonly asked: number;
-  /** Milliseconds that an answer took at most. */
-  readonly longest: number;
-  /** Questions without an answer after the first that had one. */
-  readonly unanswered: number;
   /** The longer ones. */
   readonly waits: readonly Wait[];
 }

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
-import type { IptablesVariant } from '../../src/kernel/iptables-tools.ts';
 import { TABLES } from '../../src/proxy/modes/netfilter/observe.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import type { ClusterShape } from './cluster.ts';
@@ -12,6 +11,8 @@ import { ServerProcess } from './server-process.ts';
 
 export const NEVER = new AbortController().signal;
 export const EXECUTABLE = fileURLToPath(new URL('../../dist/slicewire', import.meta.url));
+/** The variant of iptables that writes to nf_tables. */
+const BACKEND = 'nft';
 /** Milliseconds: the largest cluster with all its rules in one restore. */
 const PATIENCE = 600_000;
 
@@ -19,7 +20,6 @@ export type BenchMode = 'iptables' | 'ipvs' | 'nftables';
 
 export interface TrialOptions {
   readonly shape: ClusterShape;
-  readonly backend?: IptablesVariant;
   readonly mode?: BenchMode;
   /** The agent from its source instead of the executable. */
   readonly isSource?: boolean;
@@ -71,10 +71,6 @@ export class Trial {
     return this.#options.shape;
   }
 
-  get backend(): IptablesVariant {
-    return this.#options.backend ?? 'nft';
-  }
-
   /** Something else that runs in the lab: it is stopped before the lab is removed. Stopping it twice must do no harm. */
   stopAtEnd(running: { stop(): Promise<void> }): void {
     this.#running.push(running);
@@ -90,7 +86,7 @@ export class Trial {
   } = {}): Promise<Started> {
     const { mode = 'iptables', flags: always = [] } = this.#options;
     const own = ['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9'];
-    const kernel = mode === 'iptables' ? ['--iptables-backend', this.backend] : [];
+    const kernel = mode === 'iptables' ? ['--iptables-backend', BACKEND] : [];
     const source = ['--kubeconfig', this.server.kubeconfig];
     // The size of the table of connections is the machine's.
     const args = [
@@ -117,14 +113,14 @@ export class Trial {
 
   /** What the node's kernel has, as `iptables-save` prints it. */
   async saved(): Promise<string> {
-    return await this.lab.exec('node', `iptables-${this.backend}-save`);
+    return await this.lab.exec('node', `iptables-${BACKEND}-save`);
   }
 
   /** Milliseconds that the tool takes for a restore, in a namespace whose tables are emptied first unless it says otherwise. */
   async restore(text: string, { namespace = 'other', isEmptied = true } = {}): Promise<number> {
     if (isEmptied) await this.empty(namespace);
     const args = ['--noflush', '--wait', '60'];
-    return await this.#restorer(namespace).restore({ file: `iptables-${this.backend}-restore`, args, text });
+    return await this.#restorer(namespace).restore({ file: `iptables-${BACKEND}-restore`, args, text });
   }
 
   /** Milliseconds that `nft -f` takes for a text. */
@@ -147,7 +143,7 @@ export class Trial {
   /** What the mode writes to, both families. */
   async empty(namespace: string): Promise<void> {
     if (this.#options.mode === 'nftables') return await this.#emptyNftables(namespace);
-    const tools = ['iptables', 'ip6tables'].map((tool) => `${tool}-${this.backend} -w 60`);
+    const tools = ['iptables', 'ip6tables'].map((tool) => `${tool}-${BACKEND} -w 60`);
     const flush = tools.flatMap((tool) => TABLES.map((name) => `${tool} -t ${name} -F && ${tool} -t ${name} -X`));
     await this.lab.exec(namespace, 'sh', '-c', flush.join(' && '));
   }

@@ -1,7 +1,14 @@
 /** Netlink messages byte by byte, each titled with the equivalent command of conntrack(8); and a scripted kernel. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConntrackSocket, deleteRequest, type Flow, listRequest, openingsRequest } from '../../native/conntrack.ts';
+import {
+  ConntrackSocket,
+  deleteRequest,
+  type Flow,
+  listRequest,
+  OPENING,
+  openingsRequest,
+} from '../../native/conntrack.ts';
 import { attribute, encodeMessage, NetlinkError, NLM_F_ACK, NLM_F_DUMP, nested } from '../../native/netlink.ts';
 import {
   MAX_REQUESTS,
@@ -82,20 +89,18 @@ describe('netlink messages', () => {
   });
 
   it('conntrack -L -g -u UNREPLIED: translated, and not answered', () => {
-    const request = openingsRequest('IPv4', true);
+    const request = openingsRequest(OPENING, true);
     assert.deepEqual(
       encodeMessage({ ...request, flags: NLM_F_DUMP }, 1),
-      hex('24000000 0101 0103 01000000 00000000  02 00 0000  0800 0300 00000020  0800 1a00 00000022'),
+      hex('24000000 0101 0103 01000000 00000000  00 00 0000  0800 0300 00000020  0800 1a00 00000022'),
     );
-    assert.equal(openingsRequest('IPv4', false).body.length, 1);
-    const [header] = openingsRequest(undefined, true).body;
-    assert.deepEqual(header, hex('00 00 0000'), 'of both families');
+    assert.deepEqual(openingsRequest(OPENING, false).body, [hex('00 00 0000')], 'both families');
   });
 
   it('conntrack -D of one flow, by its tuple and its id', () => {
-    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { family: 'IPv4', protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     assert.deepEqual(
-      encodeMessage({ ...deleteRequest('IPv4', flow), flags: NLM_F_ACK }, 7),
+      encodeMessage({ ...deleteRequest(flow), flags: NLM_F_ACK }, 7),
       Buffer.concat([hex('50000000 0201 0500 07000000 00000000  02 00 0000  3400 0180'), TUPLE, hex('0800 0c00'), ID]),
     );
   });
@@ -112,6 +117,7 @@ describe('netlink socket', () => {
     assert.equal(flows.length, 3);
     assert.equal(changed, false);
     assert.deepEqual(flows[0], {
+      family: 'IPv4',
       protocol: 'UDP',
       destination: '\x0a\x60\x00\x0a\x00\x35',
       replySource: '\x0a\xf4\x01\x0b\x14\xe9',
@@ -156,19 +162,19 @@ describe('netlink socket', () => {
       listed(17, '000001a8'),
     ];
     const socket = new ConntrackSocket({ open: () => played(Buffer.concat(all), done(1)) });
-    const { flows } = drain(socket, socket.openings('IPv4'));
+    const { flows } = drain(socket, socket.openings());
     assert.deepEqual(
       flows.map(({ protocol }) => protocol),
       ['TCP', 'SCTP'],
     );
     assert.equal(flows[0]?.destination, '\x0a\x60\x00\x0a\x00\x35');
     assert.equal(flows[0]?.replySource, '\x0a\xf4\x01\x0b\x14\xe9');
-    // Without a family: IPVS translates without the status, and the tuples tell.
+    // IPVS translates without the status, and the tuples tell.
     const fromVip = Buffer.from(REPLY.toString('hex').replace('0af4010b', '0a60000a').replace('14e9', '0035'), 'hex');
     const direct = answered(fromVip, 6, '00000188', tcp('01'));
     const both = new ConntrackSocket({ open: () => played(Buffer.concat([...all, direct]), done(1)) });
     assert.deepEqual(
-      drain(both, both.openings()).flows.map(({ protocol }) => protocol),
+      drain(both, both.unanswered()).flows.map(({ protocol }) => protocol),
       ['TCP', 'SCTP', 'TCP'],
     );
   });
@@ -207,29 +213,29 @@ describe('netlink socket', () => {
   });
 
   it('sends deletes together, and matches each error to its flow', () => {
-    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { family: 'IPv4', protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const kernels = [played(), played(Buffer.concat([error(2, 0), error(1, 2)]), error(3, 0))];
     const [, deletes] = kernels;
     const socket = new ConntrackSocket({ open: () => kernels.shift() ?? assert.fail() });
-    assert.equal(socket.delete('IPv4', [flow, flow, flow]), 2, 'one flow had ended before');
+    assert.equal(socket.delete([flow, flow, flow]), 2, 'one flow had ended before');
     assert.equal(deletes?.sent.length, 1);
   });
 
   it('throws when a delete is refused', () => {
-    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
-    assert.throws(() => new ConntrackSocket({ open: () => played(error(1, 1)) }).delete('IPv4', [flow]), /EPERM/);
+    const flow: Flow = { family: 'IPv4', protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
+    assert.throws(() => new ConntrackSocket({ open: () => played(error(1, 1)) }).delete([flow]), /EPERM/);
   });
 
   it('sends at most as many requests at once as can be acknowledged', () => {
-    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { family: 'IPv4', protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const acknowledge = (first: number, count: number) =>
       Buffer.concat(Array.from({ length: count }, (_, i) => error(first + i, 0)));
     const transport = played(acknowledge(1, MAX_REQUESTS), acknowledge(MAX_REQUESTS + 1, 3));
     const socket = new ConntrackSocket({ open: () => transport });
     const flows = Array.from({ length: MAX_REQUESTS + 3 }, () => flow);
-    assert.equal(socket.delete('IPv4', flows), MAX_REQUESTS + 3);
+    assert.equal(socket.delete(flows), MAX_REQUESTS + 3);
     assert.equal(transport.sent.length, 2);
-    const requests = flows.map((one) => deleteRequest('IPv4', one));
+    const requests = flows.map((one) => deleteRequest(one));
     assert.throws(() => new NetlinkSocket(played()).acknowledge(requests), RangeError);
   });
 });

@@ -104,7 +104,7 @@ export class FailoverWatch {
     try {
       const table = await this.#parts.open();
       try {
-        took = await readInto(openings, table.openings(), clock, signal);
+        took = await readInto(openings, table.unanswered(), clock, signal);
       } finally {
         table.close();
       }
@@ -218,7 +218,7 @@ const IPV4_SOCKET = 6;
 /** Returns the milliseconds of its own work, without those in which other work had its turn. */
 async function readInto(
   openings: SeenOpening[],
-  parts: ReturnType<FlowTable['openings']>,
+  parts: ReturnType<FlowTable['unanswered']>,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<number> {

@@ -1,7 +1,7 @@
 /** Reads and parses files in a thread of their own, so that neither the content of a file nor a mount that hangs blocks the agent's event loop. */
 import { Worker } from 'node:worker_threads';
 import type { ParsedFile, Problem, Value } from './documents.ts';
-import type { FileOutcome, ThreadAnswer, ThreadRequest, UnreadableFile } from './protocol.ts';
+import type { FileOutcome, ThreadAnswer, ThreadReady, ThreadRequest, UnreadableFile } from './protocol.ts';
 
 /** Limit of threads that hang in system calls at a time; each holds a few megabytes. */
 export const MAX_STUCK = 4;
@@ -9,7 +9,7 @@ export const MAX_STUCK = 4;
 const FOLDER_IDLE_MS = 30_000;
 /** The same for single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
 const SINGLE_IDLE_MS = 500;
-export const THREAD_TIMEOUTS_MS: ThreadTimeouts = { reading: 5000, parsing: 30_000 };
+export const THREAD_TIMEOUTS_MS: ThreadTimeouts = { starting: 30_000, reading: 5000, parsing: 30_000 };
 
 /** A path on which a system call hangs. */
 export interface Stuck {
@@ -121,15 +121,15 @@ export class DocumentFiles {
         onAnswer: (answer) => {
           if (thread === this.#thread) this.#receive(answer);
         },
-        onTimeout: (isParsing) => {
+        onTimeout: (doing) => {
           const [job] = this.#jobs;
           if (job === undefined || thread !== this.#thread) return;
           thread.end();
-          if (!isParsing) {
+          if (doing === 'reading') {
             stuckAt = job.path;
             this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#timeouts.reading });
           }
-          this.#replace(isParsing ? slow(this.#timeouts) : unanswered(this.#timeouts));
+          this.#replace(late(doing, this.#timeouts));
         },
         onEnd: (cause) => {
           if (stuckAt !== undefined) this.#stuck.delete(stuckAt);
@@ -197,8 +197,14 @@ function unanswered({ reading }: ThreadTimeouts): UnreadableFile {
   return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
 }
 
-function slow({ parsing }: ThreadTimeouts): UnreadableFile {
-  return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
+function late(doing: ThreadPhase, timeouts: ThreadTimeouts): UnreadableFile {
+  if (doing === 'reading') return unanswered(timeouts);
+  const seconds = timeouts[doing] / 1000;
+  const cause =
+    doing === 'starting'
+      ? `the thread that reads it did not start within ${seconds} s`
+      : `part of it takes longer than ${seconds} s to parse`;
+  return { kind: 'unreadable', cause };
 }
 
 /** Limit for a single file: a configuration or a kubeconfig. */
@@ -242,17 +248,16 @@ const CHECK_MS = 500;
 
 interface ThreadEvents {
   readonly onAnswer: (answer: ThreadAnswer) => void;
-  /** The first request has timed out. A thread that parses can be terminated; one that reads may hang in the kernel. */
-  readonly onTimeout: (isParsing: boolean) => void;
+  /** The first request has timed out. A thread that starts or parses can be terminated; one that reads may hang in the kernel. */
+  readonly onTimeout: (doing: ThreadPhase) => void;
   /** The thread ended; `cause`: the error, unless `end` was called. */
   readonly onEnd: (cause: unknown) => void;
 }
 
-/** Milliseconds without an answer until a request times out: while a file is read, and while it is parsed. */
-export interface ThreadTimeouts {
-  readonly reading: number;
-  readonly parsing: number;
-}
+type ThreadPhase = 'starting' | 'reading' | 'parsing';
+
+/** Milliseconds without an answer until a request times out: while the thread starts, while a file is read, and while it is parsed. */
+export type ThreadTimeouts = Readonly<Record<ThreadPhase, number>>;
 
 /** One thread that reads files, and the timeout of its first pending request. */
 class Thread {
@@ -261,7 +266,7 @@ class Thread {
   readonly #timeouts: ThreadTimeouts;
   #timer: NodeJS.Timeout | undefined;
   #checks = 0;
-  #isParsing = false;
+  #doing: ThreadPhase = 'starting';
   #cause: unknown;
 
   constructor(events: ThreadEvents, timeouts: ThreadTimeouts) {
@@ -272,10 +277,10 @@ class Thread {
       typeof DOCUMENT_THREAD === 'string'
         ? new Worker(DOCUMENT_THREAD, { eval: true, resourceLimits })
         : new Worker(new URL('./worker.ts', import.meta.url), { resourceLimits });
-    this.#worker.on('message', (answer: ThreadAnswer) => {
+    this.#worker.on('message', (answer: ThreadAnswer | ThreadReady) => {
       this.#checks = 0;
-      this.#isParsing = answer.kind !== 'outcome';
-      events.onAnswer(answer);
+      this.#doing = answer.kind === 'ready' || answer.kind === 'outcome' ? 'reading' : 'parsing';
+      if (answer.kind !== 'ready') events.onAnswer(answer);
     });
     this.#worker.on('error', (error) => {
       this.#cause = error;
@@ -289,7 +294,6 @@ class Thread {
   send(request: ThreadRequest): void {
     if (this.#timer === undefined) {
       this.#checks = 0;
-      this.#isParsing = false;
       this.#timer = setInterval(() => this.#check(), CHECK_MS);
       this.#worker.ref();
     }
@@ -310,7 +314,6 @@ class Thread {
   }
 
   #check(): void {
-    const { reading, parsing } = this.#timeouts;
-    if (++this.#checks * CHECK_MS >= (this.#isParsing ? parsing : reading)) this.#events.onTimeout(this.#isParsing);
+    if (++this.#checks * CHECK_MS >= this.#timeouts[this.#doing]) this.#events.onTimeout(this.#doing);
   }
 }

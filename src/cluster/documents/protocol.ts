@@ -56,3 +56,8 @@ export type ThreadAnswer =
   | { readonly id: number; readonly kind: 'parsing'; readonly stamp: string }
   | { readonly id: number; readonly kind: 'values'; readonly values: readonly Value[] }
   | { readonly id: number; readonly kind: 'outcome'; readonly outcome: FileOutcome };
+
+/** The first message of a thread: it has loaded its program, and takes requests. */
+export interface ThreadReady {
+  readonly kind: 'ready';
+}

@@ -8,6 +8,7 @@ import {
   type ParseRequest,
   type ReadRequest,
   type ThreadAnswer,
+  type ThreadReady,
   type ThreadRequest,
 } from './protocol.ts';
 
@@ -24,6 +25,7 @@ port.on('message', (request: ThreadRequest) => {
     reply({ kind: 'unreadable', cause: isRefused ? message : fileProblem(error), code, isRefused });
   }
 });
+port.postMessage({ kind: 'ready' } satisfies ThreadReady);
 
 function outcomeOf(request: ThreadRequest): FileOutcome {
   if (request.kind === 'list') return listPath(request.path);

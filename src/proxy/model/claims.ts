@@ -56,8 +56,11 @@ export class Claims {
    * Replaces the claims of a Service, for which `portsOf` returns the new ports already. Returns the other Services whose claims may be
    * decided in another way now.
    */
-  replace(key: ServiceKey, before: readonly ServicePort[], after: readonly ServicePort[]): Set<ServiceKey> {
+  replace(key: ServiceKey, former: PortsOfService, now: PortsOfService): Set<ServiceKey> {
     const affected = new Set<ServiceKey>();
+    // Most changes are of endpoints.
+    if (areSame(former, now)) return affected;
+    const [before, after] = [former.ports, now.ports];
     this.#terms.delete(key);
     for (const claim of claimsOf(before)) {
       this.#drop(claim, key);
@@ -146,6 +149,24 @@ export class Claims {
     }
     return terms;
   }
+}
+
+/** Whether the claims of both and their terms are the same. */
+function areSame(a: PortsOfService, b: PortsOfService): boolean {
+  const isSame = (port: ServicePort, other: ServicePort | undefined) =>
+    other !== undefined &&
+    port.family === other.family &&
+    port.protocol === other.protocol &&
+    port.frontends.length === other.frontends.length &&
+    port.frontends.every(({ role, address, port: number }, i) => {
+      const frontend = other.frontends[i];
+      return frontend?.role === role && frontend.address === address && frontend.port === number;
+    });
+  return (
+    a.createdAt === b.createdAt &&
+    a.ports.length === b.ports.length &&
+    a.ports.every((port, i) => isSame(port, b.ports[i]))
+  );
 }
 
 function termsOf({ createdAt, ports }: PortsOfService): Terms {

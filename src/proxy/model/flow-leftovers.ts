@@ -9,6 +9,7 @@ import type { ServicePort, ServicePortKey } from './service-port.ts';
 
 /** A flow as bytes (`socketBytes`): the destination of its first packet, and the source of the answers. */
 export interface FlowEnds {
+  readonly family: Family;
   readonly protocol: Protocol;
   readonly destination: string;
   readonly replySource: string;

@@ -1,5 +1,4 @@
 /** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for both kinds of flows. Pure. */
-import type { Family } from '../../base/address.ts';
 import type { FlowEnds, FlowJudgement, Leftovers, NodeAddresses, Refusals, SweepMark } from './flow-leftovers.ts';
 import { type FrontendLookup, OpeningFlows } from './opening-flows.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
@@ -79,8 +78,8 @@ export class Flows {
   }
 
   /** Whether a flow may go on. */
-  judge(family: Family, flow: FlowEnds, nodes: NodeAddresses): FlowJudgement {
-    return (flow.protocol === 'UDP' ? this.#of.udp : this.#of.opening).judge(family, flow, nodes);
+  judge(flow: FlowEnds, nodes: NodeAddresses): FlowJudgement {
+    return (flow.protocol === 'UDP' ? this.#of.udp : this.#of.opening).judge(flow, nodes);
   }
 
   /** The removed frontends, for a successor. */

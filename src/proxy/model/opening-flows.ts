@@ -14,7 +14,7 @@
  * Pure: it holds state, and does no I/O.
  */
 
-import { addressOfText, type Family, socketText } from '../../base/address.ts';
+import { addressOfText, socketText } from '../../base/address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
   type FlowEnds,
@@ -66,7 +66,7 @@ export class OpeningFlows {
   }
 
   /** Whether a connection may go on. */
-  judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
+  judge({ family, protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     if (replySource === destination) return FOREIGN;
     const addressLength = family === 'IPv4' ? 4 : 16;
     const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];

@@ -95,13 +95,15 @@ export class ProxyModel {
       const ports =
         service === undefined ? [] : servicePorts(service, this.#served(service, objects.slicesOf(key)), location);
       const former = this.#requested.get(key);
+      const settled = this.#settled.get(key);
       const requested = { createdAt: service?.createdAt ?? 0, ports };
-      touchedNow.set(key, { before: this.#settled.get(key) ?? former, requested });
       const packed = service === undefined ? undefined : packPorts(requested);
+      const asked = packed === former ? requested : unpacked(key, former);
+      touchedNow.set(key, { packed: settled ?? former, before: settled === undefined ? asked : undefined, requested });
       if (packed === former) continue;
       if (packed === undefined) this.#requested.delete(key);
       else this.#requested.set(key, packed);
-      const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
+      const affected = this.#claims.replace(key, asked, requested);
       for (const other of affected) settle.add(other);
     }
     const changes = this.#settle(settle, touchedNow);
@@ -138,8 +140,13 @@ export class ProxyModel {
     for (const key of keys) {
       const faults: Fault[] = [...(this.#unserved.get(key) ?? [])];
       const packed = this.#requested.get(key);
-      const { before, requested } = touched.get(key) ?? {
-        before: this.#settled.get(key) ?? packed,
+      const {
+        packed: former,
+        before,
+        requested,
+      } = touched.get(key) ?? {
+        packed: this.#settled.get(key) ?? packed,
+        before: undefined,
         requested: unpacked(key, packed),
       };
       const { createdAt, ports } = requested;
@@ -152,7 +159,7 @@ export class ProxyModel {
       const now = isAsRequested ? packed : packPorts({ createdAt, ports: settled });
       if (isAsRequested || now === undefined) this.#settled.delete(key);
       else this.#settled.set(key, now);
-      if (now !== before) addChanges(changes, unpacked(key, before).ports, settled);
+      if (now !== former) addChanges(changes, (before ?? unpacked(key, former)).ports, settled);
       changes.faults.set(key, boundedFaults(key, faults));
     }
     return changes;
@@ -174,9 +181,10 @@ export class ProxyModel {
   }
 }
 
-/** A touched Service: its earlier ServicePorts, and those that it asks for now. */
+/** A touched Service: its earlier ServicePorts, also unpacked where they are at hand, and those that it asks for now. */
 interface Touched {
-  readonly before: Packed<PortsOfService> | undefined;
+  readonly packed: Packed<PortsOfService> | undefined;
+  readonly before: PortsOfService | undefined;
   readonly requested: PortsOfService;
 }
 

@@ -84,7 +84,7 @@ export class UdpFlows {
   }
 
   /** Whether a flow may go on. */
-  judge(family: Family, { destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
+  judge({ family, destination, replySource }: FlowEnds, nodes: NodeAddresses): FlowJudgement {
     const addressLength = family === 'IPv4' ? 4 : 16;
     const nodePort = nodePortKey(family, destination.slice(addressLength));
     const isServed = (isNodeAddress: IsNodeAddress) => isNodeAddress(destination.slice(0, addressLength));

@@ -13,7 +13,7 @@
 import type { Family } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock, Wait } from '../../base/clock.ts';
-import type { FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
+import type { Flow, FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
 
@@ -182,22 +182,23 @@ export class FlowSweeper {
     let hasChanged = false;
     const table = await open();
     try {
+      const [udp, opening] = FLOW_KINDS.map((kind) => sweep.counts.get(kind));
+      // The kernel filters by protocol in one family at a time.
       for (const family of families) {
         sweep.now.set(family, await nodeAddresses(family));
-        for (const [kind, count] of sweep.counts) {
-          if (await this.#sweepKind(sweep, { family, kind, table, count })) hasChanged = true;
-        }
+        const listing = udp && { parts: table.udpFlows(family), table, count: udp };
+        if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
       }
+      const listing = opening && { parts: table.openings(), table, count: opening };
+      if (listing !== undefined && (await this.#sweepParts(sweep, listing))) hasChanged = true;
     } finally {
       table.close();
     }
     return hasChanged;
   }
 
-  async #sweepKind(sweep: Sweep, { family, kind, table, count }: KindSweep): Promise<boolean> {
-    const { flows, clock } = this.#parts;
-    const nodes = { now: sweep.now.get(family) ?? noNode, before: this.#nodeAddresses.get(family) ?? noNode };
-    const parts = kind === 'udp' ? table.udpFlows(family) : table.openings(family);
+  async #sweepParts(sweep: Sweep, { parts, table, count }: Listing): Promise<boolean> {
+    const { clock, families } = this.#parts;
     while (!sweep.signal.aborted) {
       const begun = clock.now();
       const next = parts.next();
@@ -205,19 +206,25 @@ export class FlowSweeper {
         sweep.worked += clock.now() - begun;
         return next.value;
       }
-      count.seen += next.value.length;
-      const stale = next.value.filter((flow) => {
-        const judgement = flows.judge(family, flow, nodes);
-        if (judgement.kind === 'stale') count.owners.add(judgement.owner ?? 'a Service that is gone');
-        return judgement.kind === 'stale';
-      });
-      const deleted = table.delete(family, stale);
-      count.deleted += deleted;
-      count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      const flows = next.value.filter(({ family }) => families.includes(family));
+      count.seen += flows.length;
+      const stale = flows.filter((flow) => this.#isStale(flow, sweep, count));
+      for (const [family, some] of Map.groupBy(stale, (flow) => flow.family)) {
+        const deleted = table.delete(some);
+        count.deleted += deleted;
+        count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
+      }
       sweep.worked += clock.now() - begun;
       await breath();
     }
     return true;
+  }
+
+  #isStale(flow: Flow, { now }: Sweep, { owners }: Count): boolean {
+    const nodes = { now: now.get(flow.family) ?? noNode, before: this.#nodeAddresses.get(flow.family) ?? noNode };
+    const judgement = this.#parts.flows.judge(flow, nodes);
+    if (judgement.kind === 'stale') owners.add(judgement.owner ?? 'a Service that is gone');
+    return judgement.kind === 'stale';
   }
 }
 
@@ -237,9 +244,9 @@ interface Sweep {
   worked: number;
 }
 
-interface KindSweep {
-  readonly family: Family;
-  readonly kind: FlowKind;
+/** The flows of one listing, part by part. */
+interface Listing {
+  readonly parts: ReturnType<FlowTable['openings']>;
   readonly table: FlowTable;
   readonly count: Count;
 }

@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { type FailoverEvent, FailoverWatch } from '../../../src/agent/failover/dead-nodes.ts';
 import type { Reply } from '../../../src/agent/failover/suspicion.ts';
-import { type Address, socketBytes } from '../../../src/base/address.ts';
+import { type Address, familyOf, socketBytes } from '../../../src/base/address.ts';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';
 import { decodeSlice } from '../../../src/cluster/api/decode/slice.ts';
 import { Cache } from '../../../src/cluster/cache/cache.ts';
@@ -107,6 +107,7 @@ export class World {
     const id = new Uint8Array(4);
     new DataView(id.buffer).setUint32(0, number);
     this.#flows.set(number, {
+      family: familyOf(vip),
       protocol,
       destination: socketBytes(vip, 80),
       replySource: socketBytes(to, POD_PORT),
@@ -149,6 +150,10 @@ export class World {
         return false;
       },
       *openings() {
+        yield [];
+        return false;
+      },
+      *unanswered() {
         yield flows;
         return false;
       },

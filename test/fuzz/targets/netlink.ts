@@ -217,7 +217,7 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
           return transport;
         },
       });
-      for (const part of answer.length % 2 === 0 ? socket.udpFlows('IPv4') : socket.openings('IPv4'))
+      for (const part of answer.length % 2 === 0 ? socket.udpFlows('IPv4') : socket.openings())
         for (const flow of part) soundFlow(flow);
     },
     (answer) => {

@@ -29,6 +29,8 @@ function portsOf(key: string, clusterIP: string, externalIP: string): readonly S
   return servicePorts(service, [], HERE);
 }
 
+const NOTHING: PortsOfService = { createdAt: 0, ports: [] };
+
 /** The holder of each external IP's port, and how often a Service was looked through. */
 function decided(
   services: Readonly<Record<string, readonly ServicePort[]>>,
@@ -38,12 +40,13 @@ function decided(
   let looks = 0;
   const claims = new Claims((key) => {
     looks += 1;
-    return asked.get(key) ?? { createdAt: 0, ports: [] };
+    return asked.get(key) ?? NOTHING;
   });
   const held = new Set<unknown>();
   for (const [key, ports] of Object.entries(services)) {
-    asked.set(key, { createdAt: createdAt[key] ?? 0, ports });
-    claims.replace(key, [], ports);
+    const now = { createdAt: createdAt[key] ?? 0, ports };
+    asked.set(key, now);
+    claims.replace(key, NOTHING, now);
   }
   for (const ports of Object.values(services)) {
     for (const port of ports) for (const frontend of port.frontends) held.add(claims.rival(port, frontend));
@@ -78,15 +81,20 @@ it('gives an external IP that two Services ask for to the older one, whichever c
 });
 
 it('names the Services that may have an address now, as its holder comes or goes', () => {
-  const a = portsOf('a/web', '10.0.0.1', '192.0.2.1');
-  const b = portsOf('b/web', '10.0.0.2', '192.0.2.1');
+  const a = { createdAt: 0, ports: portsOf('a/web', '10.0.0.1', '192.0.2.1') };
+  const b = { createdAt: 0, ports: portsOf('b/web', '10.0.0.2', '192.0.2.1') };
   const asked = new Map([
     ['a/web', a],
     ['b/web', b],
   ]);
-  const claims = new Claims((key) => ({ createdAt: 0, ports: asked.get(key) ?? [] }));
-  assert.deepEqual(claims.replace('a/web', [], a), new Set());
-  assert.deepEqual(claims.replace('b/web', [], b), new Set(['a/web']));
+  const claims = new Claims((key) => asked.get(key) ?? NOTHING);
+  assert.deepEqual(claims.replace('a/web', NOTHING, a), new Set());
+  assert.deepEqual(claims.replace('b/web', NOTHING, b), new Set(['a/web']));
+  // The same claims again; a claim more; another age.
+  assert.deepEqual(claims.replace('b/web', b, structuredClone(b)), new Set());
+  const more = { createdAt: 0, ports: [...b.ports, ...portsOf('b/web', '10.0.0.2', '192.0.2.2')] };
+  assert.deepEqual(claims.replace('b/web', b, more), new Set(['a/web']));
+  assert.deepEqual(claims.replace('b/web', more, { ...more, createdAt: 1 }), new Set(['a/web']));
   asked.delete('a/web');
-  assert.deepEqual(claims.replace('a/web', a, []), new Set(['b/web']));
+  assert.deepEqual(claims.replace('a/web', a, NOTHING), new Set(['b/web']));
 });

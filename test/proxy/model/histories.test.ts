@@ -106,8 +106,8 @@ function verdicts({ flows, model, cache }: Kept): string[] {
         const endpoint = (is4 ? `10.244.1.${host}` : `fd00:244:1::${host}`) as Address;
         for (const target of [8080, 8081, 8082]) {
           const { protocol } = port;
-          const flow = { protocol, destination: socketBytes(to, number), replySource: socketBytes(endpoint, target) };
-          const { kind } = flows.judge(port.family, flow, EVERYWHERE);
+          const ends = { destination: socketBytes(to, number), replySource: socketBytes(endpoint, target) };
+          const { kind } = flows.judge({ family: port.family, protocol, ...ends }, EVERYWHERE);
           const name = port.id.slice(port.id.lastIndexOf(':') + 1);
           // A connection that opens is taken from endpoints that are gone alone.
           const mustBeHere = protocol === 'UDP' && role === 'cluster-ip' && policy === 'Local';

@@ -72,9 +72,9 @@ function verdict(
   {
     protocol = 'TCP',
     nodes = { now: isNode, before: nowhere },
-  }: { protocol?: Protocol; nodes?: Parameters<Flows['judge']>[2] } = {},
+  }: { protocol?: Protocol; nodes?: Parameters<Flows['judge']>[1] } = {},
 ): string {
-  return flows.judge('IPv4', { protocol, destination: bytes(to), replySource: bytes(by) }, nodes).kind;
+  return flows.judge({ family: 'IPv4', protocol, destination: bytes(to), replySource: bytes(by) }, nodes).kind;
 }
 
 describe('connections without an answer', () => {
@@ -100,8 +100,8 @@ describe('connections without an answer', () => {
 
   it('have the ServicePort as owner', async () => {
     const { flows } = await settled();
-    const flow = { protocol: 'TCP', destination: bytes(VIP), replySource: bytes(C) } as const;
-    assert.deepEqual(flows.judge('IPv4', flow, { now: isNode, before: nowhere }), {
+    const flow = { family: 'IPv4', protocol: 'TCP', destination: bytes(VIP), replySource: bytes(C) } as const;
+    assert.deepEqual(flows.judge(flow, { now: isNode, before: nowhere }), {
       kind: 'stale',
       owner: 'default/web/TCP/IPv4',
     });

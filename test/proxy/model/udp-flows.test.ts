@@ -19,8 +19,8 @@ function bytes(text: string): string {
 }
 
 function verdict(flows: Flows, destination: string, replySource: string): string {
-  const flow = { protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) } as const;
-  return flows.judge('IPv4', flow, { now: isNodeAddress, before: nowhere }).kind;
+  const ends = { destination: bytes(destination), replySource: bytes(replySource) };
+  return flows.judge({ family: 'IPv4', protocol: 'UDP', ...ends }, { now: isNodeAddress, before: nowhere }).kind;
 }
 
 interface Dns {
@@ -257,7 +257,10 @@ describe('udp flows', () => {
     const { flows } = await synced();
     const nodes = { now: nowhere, before: isNodeAddress };
     const judged = (destination: string, replySource: string) =>
-      flows.judge('IPv4', { protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) }, nodes);
+      flows.judge(
+        { family: 'IPv4', protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) },
+        nodes,
+      );
     assert.deepEqual(judged(`${NODE}:30053`, A), { kind: 'stale', owner: undefined });
     assert.equal(judged(`${NODE}:30053`, `${NODE}:30053`).kind, 'foreign', 'a server of the node itself');
     assert.equal(judged('192.168.77.9:30053', A).kind, 'foreign');

@@ -17,7 +17,8 @@ const POD = socketBytes('10.244.1.11' as Address, 53);
 const GONE = socketBytes('10.244.1.99' as Address, 53);
 
 function flow(replySource: string): Flow {
-  return { protocol: 'UDP', destination: VIP, replySource, tuple: new Uint8Array(), id: new Uint8Array() };
+  const identity = { tuple: new Uint8Array(), id: new Uint8Array() };
+  return { family: 'IPv4', protocol: 'UDP', destination: VIP, replySource, ...identity };
 }
 
 interface Played {
@@ -57,8 +58,9 @@ class Tables {
     if (played.fails !== undefined) return Promise.reject(new Error(played.fails));
     return Promise.resolve({
       udpFlows: (family: Family) => this.#list(family, played),
-      openings: (family: Family) => this.#listOpenings(family, played),
-      delete: (_: Family, flows: readonly Flow[]) => {
+      openings: () => this.#listOpenings(played),
+      unanswered: () => assert.fail('a sweep needs the translated ones alone'),
+      delete: (flows: readonly Flow[]) => {
         this.deleted.push(...flows);
         return flows.length;
       },
@@ -68,8 +70,7 @@ class Tables {
     });
   };
 
-  *#listOpenings(family: Family, { openings = [] }: Played): Generator<readonly Flow[], boolean> {
-    if (family === 'IPv6') return false;
+  *#listOpenings({ openings = [] }: Played): Generator<readonly Flow[], boolean> {
     this.openings += 1;
     yield* openings;
     return false;
@@ -99,6 +100,25 @@ async function dnsFlows({ isDeleted = false } = {}): Promise<Flows> {
   return rig.flows;
 }
 
+/** A TCP Service of both families. */
+async function webFlows(): Promise<Flows> {
+  const rig = new Rig({ commands: new FakeIptables() });
+  const clusterIPs = ['10.96.0.20', 'fd00:96::10'];
+  const spec = { clusterIP: clusterIPs[0], clusterIPs, ipFamilies: ['IPv4', 'IPv6'], ports: [{ port: 80 }] };
+  rig.put(
+    service({ name: 'web', spec }),
+    slice({
+      name: 'web-6',
+      service: 'web',
+      addressType: 'IPv6',
+      ports: [{ name: '', port: 80 }],
+      endpoints: ['fd00:244:1::11'],
+    }),
+  );
+  await rig.sync();
+  return rig.flows;
+}
+
 function countOf({ kinds }: SweepReport, kind: FlowKind): SweepCount {
   return kinds.get(kind) ?? assert.fail(`no sweep of ${kind}`);
 }
@@ -113,10 +133,13 @@ interface Started {
   swept(n: number): Promise<void>;
 }
 
-async function sweeperOver(tables: Tables, options: Parameters<typeof dnsFlows>[0] = {}): Promise<Started> {
+async function sweeperOver(
+  tables: Tables,
+  { flows: given, ...options }: Parameters<typeof dnsFlows>[0] & { flows?: Flows } = {},
+): Promise<Started> {
   const { clock } = tables;
   const reports: SweepReport[] = [];
-  const flows = await dnsFlows(options);
+  const flows = given ?? (await dnsFlows(options));
   const sweeper = new FlowSweeper({
     flows,
     open: tables.open,
@@ -300,6 +323,22 @@ describe('flow sweeper', () => {
     assert.deepEqual([tables.asked, tables.openings], [1, 2]);
     stop.abort();
     await running;
+  });
+
+  it('lists unanswered connections of both families in one walk, and deletes each in its family', async () => {
+    const vip6 = socketBytes('fd00:96::10' as Address, 80);
+    const flows = await webFlows();
+    const opening = (one: Partial<Flow>): Flow => ({ ...flow(GONE), protocol: 'TCP', ...one });
+    const ofIpv6 = opening({
+      family: 'IPv6',
+      destination: vip6,
+      replySource: socketBytes('fd00:244:1::99' as Address, 80),
+    });
+    const tables = new Tables({ parts: [], openings: [[ofIpv6, opening({ destination: VIP })]] });
+    const { sweeper } = await sweeperOver(tables, { flows });
+    const { deletedIn } = countOf(await sweeper.sweep(NEVER), 'opening');
+    assert.deepEqual([...deletedIn], [['IPv6', 1]]);
+    assert.deepEqual([tables.deleted, tables.openings], [[ofIpv6], 1]);
   });
 
   it('rests longer between sweeps of unanswered connections, and sweeps UDP flows meanwhile', async () => {

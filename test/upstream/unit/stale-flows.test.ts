@@ -51,9 +51,9 @@ function judged(
   by: readonly [string, number],
 ): string {
   const socket = ([address, port]: readonly [string, number]) => socketBytes(address as Address, port);
-  const flow = { protocol, destination: socket(to), replySource: socket(by) };
+  const flow = { family: 'IPv4', protocol, destination: socket(to), replySource: socket(by) } as const;
   const nodes = { now: (address: string) => address === addressBytes(NODE), before: () => false };
-  return flows.judge('IPv4', flow, nodes).kind;
+  return flows.judge(flow, nodes).kind;
 }
 
 async function settled(endpoints: readonly object[]): Promise<Rig> {

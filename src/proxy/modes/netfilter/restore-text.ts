@@ -126,7 +126,7 @@ function addRule(table: Map<string, string[]>, line: string): void {
 // Cuts many new chains into restores of bounded size.
 //
 // iptables-nft is worse than linear in the chains of one restore, in time and in memory: 10,000 Services of 5 endpoints
-// take 6.7 s and 174 MB as one restore, and 2.6 s and 8 MB in portions (docs/benchmarks.md). Nothing refers to a new chain,
+// took 6.7 s and 174 MB as one restore, and 2.6 s and 8 MB in portions. Nothing refers to a new chain,
 // so no packet meets it before a later restore leads to it: no packet sees a half-written state.
 
 /** Lines of one restore; fewer take no less time. */

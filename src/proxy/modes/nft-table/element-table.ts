@@ -65,8 +65,10 @@ export class ElementTable
 
   /** Sets the desired value; undefined removes it. Throws RangeError for a value that the set cannot have. */
   desire(key: Latin1Bytes, entry: OwnedElement | undefined): void {
-    this.#counts.version += 1;
     const row = this.#rows.find(key);
+    // Most elements of a changed Service stay as they are.
+    if (entry !== undefined && row >= 0 && this.#isDesiredAt(row, entry)) return;
+    this.#counts.version += 1;
     if (entry !== undefined) this.#desireAt(row, entry);
     else if (row >= 0 && this.#states.is(row, DESIRED)) this.#undesire(row);
   }
@@ -186,6 +188,10 @@ export class ElementTable
       else update.set(entry.key, { from, to: entry });
     }
     return { create, update, remove };
+  }
+
+  #isDesiredAt(row: number, entry: OwnedElement): boolean {
+    return this.#states.is(row, DESIRED) && this.#rows.owner(row) === entry.owner && this.#rows.holds(row, entry);
   }
 
   #desireAt(found: number, entry: OwnedElement): void {

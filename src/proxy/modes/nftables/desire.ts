@@ -49,30 +49,34 @@ export class NftablesDesired {
     ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): number {
-    const added: RenderedElements[] = [];
-    const removed: RenderedElements[] = [];
-    for (const [key, port] of ports) {
+    const rendered = Array.from(ports, ([key, port]) => {
       const former = before.get(key);
-      if (former !== undefined) removed.push(renderPort(former, this.#settings));
-      if (port !== undefined) added.push(renderPort(port, this.#settings));
-    }
+      return {
+        former: former === undefined ? NOTHING : renderPort(former, this.#settings),
+        now: port === undefined ? NOTHING : renderPort(port, this.#settings),
+      };
+    });
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
-    for (const { elements } of removed) {
-      for (const [set, entries] of elements) {
-        for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
-      }
-    }
+    for (const { former, now } of rendered) this.#removeOld(former.elements, now.elements);
     let count = 0;
-    for (const rendered of added) {
-      for (const [set, entries] of rendered.elements) {
+    for (const { now } of rendered) {
+      for (const [set, entries] of now.elements) {
         count += entries.length;
         for (const entry of entries) this.#sink.element(SETS[set], entry.key, entry);
       }
-      this.#hold(rendered, 1);
     }
     // The new versions hold their objects first, so that an object of both versions is never removed.
-    for (const rendered of removed) this.#hold(rendered, -1);
+    for (const { now } of rendered) this.#hold(now, 1);
+    for (const { former } of rendered) this.#hold(former, -1);
     return count;
+  }
+
+  /** Removes the elements that a ServicePort has no more. Those that stay are put again, which changes nothing. */
+  #removeOld(before: RenderedElements['elements'], after: RenderedElements['elements']): void {
+    for (const [set, entries] of before) {
+      const stay = new Set(after.get(set)?.map(({ key }) => key));
+      for (const { key } of entries) if (!stay.has(key)) this.#sink.element(SETS[set], key, undefined);
+    }
   }
 
   #hold({ balancers, localPolicies, chains, memories, shared }: RenderedElements, by: 1 | -1): void {
@@ -112,6 +116,11 @@ export class NftablesDesired {
     if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
   }
 }
+
+const NOTHING: RenderedElements = {
+  elements: new Map(),
+  ...{ balancers: [], localPolicies: [], chains: new Map(), memories: [], shared: [] },
+};
 
 /** The elements that do not depend on Services. */
 function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): [SetName, NftElement][] {

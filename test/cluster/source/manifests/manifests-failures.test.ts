@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { watchConfigFile } from '../../../../src/agent/config-follower.ts';
 import { type Clock, realClock } from '../../../../src/base/clock.ts';
-import { DocumentFiles, readOneFile } from '../../../../src/cluster/documents/files.ts';
+import { DocumentFiles, readOneFile, THREAD_TIMEOUTS_MS } from '../../../../src/cluster/documents/files.ts';
 import type { ManifestsOptions } from '../../../../src/cluster/source/manifests/source.ts';
 import { manifestsSource } from '../../../../src/cluster/source/manifests/source.ts';
 import type { Source, SourceEvent } from '../../../../src/proxy/model/events.ts';
@@ -287,7 +287,7 @@ describe('a mount that is dead', () => {
     await mkdir(join(folder, 'dead.yaml'));
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
     away = await deadMount(join(folder, 'dead.yaml'));
-    const documents = new DocumentFiles({ reading: 1000, parsing: 30_000 });
+    const documents = new DocumentFiles({ ...THREAD_TIMEOUTS_MS, reading: 1000 });
     const seen = await follow(t, folder, { documents });
     assert.deepEqual([...seen.services], ['default/a']);
     assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: no answer within 1 s/);

@@ -70,4 +70,26 @@ describe('nftables desire', () => {
       assert.equal(elements.length, 3, 'the endpoint, and the frontend before and after');
     }
   });
+
+  it('compares the elements of one changed endpoint, however many its Service has', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    const endpoints = (last: string) =>
+      slice({
+        name: 'web-1',
+        service: 'web',
+        endpoints: [...Array.from({ length: 90 }, (_, n) => `10.1.0.${n + 10}`), last].map((address) => ({
+          addresses: [address],
+          nodeName: 'other',
+        })),
+      });
+    rig.put(
+      service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }),
+      endpoints('10.1.0.200'),
+    );
+    await rig.sync();
+    const commits = kernel.commits.length;
+    const { outcome, work } = await rig.put(endpoints('10.1.0.201')).sync();
+    assert.deepEqual([outcome, kernel.commits.length - commits], ['complete', 1]);
+    assert.ok(work.compared <= 3, `${work.compared} elements were compared`);
+  });
 });

@@ -1,46 +1,49 @@
 /**
  * slicewire and the real kube-proxy, one after the other in the same namespace with the same API server: cold starts, memory, rest,
- * single changes, changes without end, restart. Without a kube-proxy, slicewire alone is measured, and the result says so.
+ * single changes, changes without end, restart, each beside the bare tool. Without a kube-proxy, slicewire alone is measured, and the
+ * result says so.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClusterShape, churnStep, clusterIP, FIRST, lastAddress } from './cluster.ts';
+import { type ClusterShape, churnStep, clusterIP, endpointsOf, FIRST, lastAddress } from './cluster.ts';
 import { HealthWatch, type Wait } from './health-watch.ts';
 import { KernelProbe } from './kernel-probe.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
-import { tableText } from './nftables.ts';
+import { LockWatch } from './lock-watch.ts';
 import { MemorySampler, processorTime, residentMemory } from './process-cost.ts';
 import { receivedBytes } from './received.ts';
-import { serverVersion } from './server-process.ts';
+import { tableText } from './table-text.ts';
 import { most, type Summary, summary } from './text.ts';
 import { Trial, timeOf } from './trial.ts';
 
-export type RivalMode = 'iptables' | 'nftables';
+export type ProxyMode = 'iptables' | 'nftables';
 export type ProxyName = 'slicewire' | 'kube-proxy';
 
 /** What is measured of one proxy in one cluster. */
-export interface RivalPlan {
+export interface ProxyPlan {
   readonly shape: ClusterShape;
-  readonly mode: RivalMode;
+  readonly mode: ProxyMode;
   readonly proxy: ProxyName;
   /** Cold starts. */
   readonly runs: number;
   /** Seconds at rest that are watched; 0: none. */
   readonly rest: number;
-  /** Single changes, and seconds of changes without end; 0: none. */
+  /** Single changes; 0: none. */
   readonly changes: number;
+  /** Seconds of changes without end; 0: none. They are repeated with these minSyncPeriods, as Go writes a duration. */
   readonly churn: number;
+  readonly periods: readonly string[];
   /** How often it is started over what is there. */
   readonly restarts: number;
-  /** nftables mode of slicewire: whether `nft -f` of the same state is measured beside it. */
-  readonly hasFloor: boolean;
+  /** Whether one more cold start is watched from outside (`Watched`). */
+  readonly isWatched: boolean;
 }
 
-export interface RivalMeasured extends Pick<RivalPlan, 'shape' | 'mode' | 'proxy'> {
+export interface ProxyMeasured extends Pick<ProxyPlan, 'shape' | 'mode' | 'proxy'> {
   /** Milliseconds from exec to the end of the first sync, of each run. */
   readonly cold: readonly number[];
   /** Milliseconds of processor time until then, with children. */
   readonly processor: readonly number[];
-  /** Milliseconds of `nft -f` of the same state, in another namespace. */
+  /** Of slicewire: milliseconds of the bare tool for the same state, in an empty namespace. */
   readonly floor?: readonly number[];
   /** Megabytes with children, at the peak of each run. */
   readonly peak: readonly number[];
@@ -51,16 +54,24 @@ export interface RivalMeasured extends Pick<RivalPlan, 'shape' | 'mode' | 'proxy
   readonly idle?: number;
   /** Milliseconds from the event to the kernel. */
   readonly change?: readonly number[];
-  readonly churn?: ChurnMeasured;
+  /** Of slicewire: milliseconds of the bare tool for as much, in the same table. */
+  readonly changeFloor?: readonly number[];
+  readonly churn?: readonly ChurnMeasured[];
   /** Milliseconds of each start over what is there. */
   readonly restart?: readonly number[];
-  /** slicewire: how long `/livez` was kept waiting in a cold start. */
-  readonly holds?: Holds;
+  readonly watched?: Watched;
   /** TLS included: bytes that the proxy received for each changed slice of 100 endpoints. */
   readonly received?: number;
 }
 
-/** The longest wait of each phase, in milliseconds. */
+/** Milliseconds, of one cold start that was watched from outside, and of changes after it. */
+export interface Watched {
+  /** slicewire: the longest wait for an answer of `/livez`, by phase. */
+  readonly holds?: Holds;
+  /** nftables mode: the longest wait of another program for the kernel's lock: without a proxy, in the cold start, under changes. */
+  readonly lock?: { readonly idle: number; readonly cold: number; readonly steady: number };
+}
+
 export interface Holds {
   /** From exec until all lists were there; from then until the first sync was complete; in the seconds after it. */
   readonly lists: number;
@@ -69,20 +80,23 @@ export interface Holds {
 }
 
 export interface ChurnMeasured {
+  /** minSyncPeriod, as Go writes a duration. */
+  readonly period: string;
   readonly perSecond: number;
   readonly seconds: number;
   /** With children, until the last change was in the kernel; as a share of the seconds in which changes came. */
   readonly processor: number;
   readonly delays: Summary;
   readonly syncs: number;
+  /** Megabytes resident, before and after. */
+  readonly before: number;
+  readonly after: number;
 }
 
-export interface RivalsResult {
+export interface ProxiesResult {
   /** Version of kube-proxy; undefined: none was given. */
   readonly kubeProxy?: string;
-  /** The API server: `made up`, or the versions of the real ones. */
-  readonly server: string;
-  readonly measured: readonly RivalMeasured[];
+  readonly measured: readonly ProxyMeasured[];
   /** What could not be measured, and why. */
   readonly missing: readonly string[];
 }
@@ -101,30 +115,45 @@ const FLOORS = 3;
 const PER_SECOND = 100;
 /** Seconds of a first round, that what is measured is not the compiler's. */
 const WARM = 5;
+/** The minSyncPeriod of all that is measured but churn: kube-proxy's default. */
+const PERIOD = '1s';
+/** A chain that the bare tool writes. */
+const FLOOR_CHAIN = 'KUBE-BENCH';
 
-const plan = (proxy: ProxyName, mode: RivalMode, services: number, endpoints: number): RivalPlan => ({
+const plan = (proxy: ProxyName, mode: ProxyMode, services: number, endpoints: number): ProxyPlan => ({
   ...{ shape: { services, endpoints }, mode, proxy },
-  ...{ runs: 3, rest: 0, changes: 0, churn: 0, restarts: 1, hasFloor: false },
+  ...{ runs: 3, rest: 0, changes: 10, churn: 0, periods: [], restarts: 1, isWatched: false },
 });
 const SMALL = { runs: 5 };
-const MIDDLE = { runs: 5, changes: 10, churn: 10 };
-const LARGE = { rest: 20, changes: 10, churn: 15, restarts: 3 };
+const MIDDLE = { runs: 5, churn: 10 };
+const LARGE = { rest: 20, changes: 20, churn: 15, restarts: 3, isWatched: true };
+const HUGE = { runs: 1, isWatched: true };
 /** In this order: what is compared follows each other. */
-export const RIVAL_PLANS: readonly RivalPlan[] = [
-  { ...plan('slicewire', 'nftables', 1, 1), ...SMALL },
-  { ...plan('kube-proxy', 'nftables', 1, 1), ...SMALL },
-  { ...plan('slicewire', 'iptables', 1, 1), ...SMALL },
-  { ...plan('kube-proxy', 'iptables', 1, 1), ...SMALL },
+export const PROXY_PLANS: readonly ProxyPlan[] = [
+  { ...plan('slicewire', 'nftables', 1, 1), ...SMALL, changes: 0, rest: 20 },
+  { ...plan('kube-proxy', 'nftables', 1, 1), ...SMALL, changes: 0, rest: 20 },
+  { ...plan('slicewire', 'iptables', 1, 1), ...SMALL, changes: 0 },
+  { ...plan('kube-proxy', 'iptables', 1, 1), ...SMALL, changes: 0 },
+  { ...plan('slicewire', 'nftables', 100, 5), ...SMALL },
+  { ...plan('kube-proxy', 'nftables', 100, 5), ...SMALL },
+  { ...plan('slicewire', 'iptables', 100, 5), ...SMALL },
+  { ...plan('kube-proxy', 'iptables', 100, 5), ...SMALL },
   { ...plan('slicewire', 'nftables', 1000, 5), ...MIDDLE },
   { ...plan('kube-proxy', 'nftables', 1000, 5), ...MIDDLE },
   { ...plan('slicewire', 'iptables', 1000, 5), ...MIDDLE },
   { ...plan('kube-proxy', 'iptables', 1000, 5), ...MIDDLE },
-  { ...plan('slicewire', 'nftables', 10_000, 5), ...LARGE, hasFloor: true },
+  { ...plan('slicewire', 'nftables', 10_000, 5), ...LARGE, periods: ['100ms', '0s'] },
   // A minute for each start, and seconds for each change.
-  { ...plan('kube-proxy', 'nftables', 10_000, 5), ...LARGE, runs: 1, changes: 3, restarts: 0 },
+  {
+    ...plan('kube-proxy', 'nftables', 10_000, 5),
+    ...{ ...LARGE, runs: 1, changes: 3, restarts: 0, periods: ['100ms'] },
+  },
   { ...plan('slicewire', 'iptables', 10_000, 5), ...LARGE, restarts: 1 },
-  { ...plan('slicewire', 'nftables', 44_000, 1), hasFloor: true },
-  { ...plan('slicewire', 'nftables', 5000, 50), runs: 1, restarts: 3 },
+  { ...plan('slicewire', 'nftables', 44_000, 1), isWatched: true },
+  { ...plan('slicewire', 'iptables', 44_000, 1), runs: 1 },
+  { ...plan('slicewire', 'nftables', 5000, 50), ...HUGE, restarts: 3 },
+  { ...plan('slicewire', 'nftables', 5200, 50), ...HUGE },
+  { ...plan('slicewire', 'nftables', 100_000, 1), ...HUGE },
 ];
 /** What is never run here. */
 const TOO_LONG = [
@@ -132,16 +161,16 @@ const TOO_LONG = [
   'kube-proxy, 44,000 × 1: its first sync in nftables mode takes 16 minutes (k8s#139513)',
 ];
 
-export interface RivalsOptions {
+export interface ProxiesOptions {
   /** Path of the binary; undefined: slicewire alone. */
   readonly kubeProxy: string | undefined;
-  readonly plans?: readonly RivalPlan[];
+  readonly plans?: readonly ProxyPlan[];
 }
 
-export async function measureRivals({ kubeProxy, plans = RIVAL_PLANS }: RivalsOptions): Promise<RivalsResult> {
+export async function measureProxies({ kubeProxy, plans = PROXY_PLANS }: ProxiesOptions): Promise<ProxiesResult> {
   const missing = [...(kubeProxy === undefined ? ['kube-proxy: no binary was given (`--kube-proxy PATH`)'] : TOO_LONG)];
   const version = kubeProxy === undefined ? undefined : await kubeProxyVersion(kubeProxy);
-  const measured: RivalMeasured[] = [];
+  const measured: ProxyMeasured[] = [];
   for (const one of plans.filter(({ proxy }) => proxy === 'slicewire' || kubeProxy !== undefined)) {
     process.stdout.write(`  ${one.proxy} ${one.mode} ${one.shape.services} × ${one.shape.endpoints}\n`);
     try {
@@ -153,12 +182,12 @@ export async function measureRivals({ kubeProxy, plans = RIVAL_PLANS }: RivalsOp
       process.stdout.write(`  ${String(error)}\n`);
     }
   }
-  return { ...(version === undefined ? {} : { kubeProxy: version }), server: await serverVersion(), measured, missing };
+  return { ...(version === undefined ? {} : { kubeProxy: version }), measured, missing };
 }
 
 const firstLine = (error: unknown) => String(error).split('\n')[0] ?? '';
 
-async function measureOne(one: RivalPlan, kubeProxy: string): Promise<RivalMeasured> {
+async function measureOne(one: ProxyPlan, kubeProxy: string): Promise<ProxyMeasured> {
   const { shape, mode, proxy } = one;
   const starts = await Trial.of({ shape, mode }, async (trial) => await new Measurement(trial, one, kubeProxy).all());
   if (shape.services !== 1 || mode !== 'nftables') return { shape, mode, proxy, ...starts };
@@ -176,38 +205,46 @@ async function measureOne(one: RivalPlan, kubeProxy: string): Promise<RivalMeasu
 interface Running {
   readonly pid: number;
   readonly milliseconds: number;
+  /** slicewire: when its lists were complete, in milliseconds since 1970. */
+  readonly listed: number | undefined;
   syncs(): Promise<number>;
   stop(): Promise<void>;
 }
 
 class Measurement {
   readonly #trial: Trial;
-  readonly #plan: RivalPlan;
+  readonly #plan: ProxyPlan;
   readonly #kubeProxy: string;
+  /** The turn of the next change: none may be used twice. */
+  #turn = 1;
 
-  constructor(trial: Trial, one: RivalPlan, kubeProxy: string) {
+  constructor(trial: Trial, one: ProxyPlan, kubeProxy: string) {
     this.#trial = trial;
     this.#plan = one;
     this.#kubeProxy = kubeProxy;
   }
 
-  async start(meanwhile: (pid: number) => void = () => undefined): Promise<Running> {
+  async start(period = PERIOD, meanwhile: (pid: number) => void = () => undefined): Promise<Running> {
     const { mode, proxy } = this.#plan;
     if (proxy === 'kube-proxy') {
       const { lab, server } = this.#trial;
-      const options = { lab, file: this.#kubeProxy, kubeconfig: server.kubeconfig, mode };
+      const options = { lab, file: this.#kubeProxy, kubeconfig: server.kubeconfig, mode, minSyncPeriod: period };
       const started = await KubeProxy.start(options, { within: PATIENCE, meanwhile });
       this.#trial.stopAtEnd(started);
       const { pid, milliseconds } = started;
-      return { pid, milliseconds, syncs: async () => (await started.syncs()).count, stop: () => started.stop() };
+      const syncs = async () => (await started.syncs()).count;
+      return { pid, milliseconds, listed: undefined, syncs, stop: () => started.stop() };
     }
-    const { agent, pid, milliseconds } = await this.#trial.start({ flags: this.#flags, meanwhile });
+    const flags = [`--${mode}-min-sync-period`, period];
+    const { agent, pid, milliseconds } = await this.#trial.start({ flags, meanwhile });
     const syncs = async () => await Promise.resolve(agent.log.filter(({ msg }) => msg.startsWith('synced')).length);
-    return { pid, milliseconds, syncs, stop: () => agent.stop() };
+    const listed = timeOf(agent, 'initial lists are complete');
+    return { pid, milliseconds, listed, syncs, stop: () => agent.stop() };
   }
 
-  async all(): Promise<Omit<RivalMeasured, 'shape' | 'mode' | 'proxy'>> {
-    const { runs, rest, changes, churn, restarts, hasFloor, proxy } = this.#plan;
+  async all(): Promise<Omit<ProxyMeasured, 'shape' | 'mode' | 'proxy'>> {
+    const { runs, rest, changes, churn, periods, restarts, isWatched, proxy } = this.#plan;
+    const isOurs = proxy === 'slicewire';
     const cold: number[] = [];
     const processor: number[] = [];
     const peak: number[] = [];
@@ -216,7 +253,7 @@ class Measurement {
       await running?.stop();
       await this.#trial.empty('node');
       let sampler: MemorySampler | undefined;
-      running = await this.start((pid) => {
+      running = await this.start(PERIOD, (pid) => {
         sampler = new MemorySampler(pid, 10);
       });
       processor.push(costOf(running.pid));
@@ -228,14 +265,21 @@ class Measurement {
     const { now, anonymous } = residentMemory(running.pid);
     const idle = rest > 0 ? await this.#idle(running, rest) : undefined;
     const change = changes > 0 ? await this.#changes(changes) : undefined;
-    const flow = churn > 0 ? await this.#churn(running, churn) : undefined;
+    const flows = churn > 0 ? [await this.#churn(running, { period: PERIOD, seconds: churn })] : undefined;
     await running.stop();
-    const floor = hasFloor ? await this.#floor() : undefined;
+    const floor = isOurs ? await this.#floor() : undefined;
     const restart = restarts > 0 ? await this.#restarts(restarts) : undefined;
-    const holds = proxy === 'slicewire' ? await this.#holds() : undefined;
+    for (const period of periods) {
+      const again = await this.start(period);
+      flows?.push(await this.#churn(again, { period, seconds: churn }));
+      await again.stop();
+    }
+    // No agent looks at it.
+    const changeFloor = changes > 0 && isOurs ? await this.#changeFloor(changes) : undefined;
+    const watched = isWatched ? await this.#watched() : undefined;
     return {
       ...{ cold, processor, peak, resident: now / MEGABYTE, anonymous: anonymous / MEGABYTE },
-      ...known({ idle, change, churn: flow, floor, restart, holds }),
+      ...known({ idle, change, changeFloor, churn: flows, floor, restart, watched }),
     };
   }
 
@@ -245,12 +289,14 @@ class Measurement {
     return (costOf(pid) - before) / (seconds * 1000);
   }
 
+  /** The bare tool writes the state that the node has into an empty namespace. */
   async #floor(): Promise<number[]> {
-    const text = await tableText(this.#trial);
+    const isNft = this.#plan.mode === 'nftables';
+    const text = isNft ? await tableText(this.#trial) : await this.#trial.saved();
     const took: number[] = [];
     for (let i = 0; i < FLOORS; i++) {
-      await this.#trial.empty('other');
-      took.push(await this.#trial.nft(text));
+      if (isNft) await this.#trial.empty('other');
+      took.push(await (isNft ? this.#trial.nft(text) : this.#trial.restore(text)));
     }
     return took;
   }
@@ -265,24 +311,36 @@ class Measurement {
     return took;
   }
 
-  /** In a start of its own: asking costs the agent time. */
-  async #holds(): Promise<Holds> {
+  /** In a start of its own: asking costs the proxy time. */
+  async #watched(): Promise<Watched> {
+    const { lab } = this.#trial;
     await this.#trial.empty('node');
-    const watch = await HealthWatch.start(this.#trial.lab);
-    const { agent } = await this.#trial.start({ flags: this.#flags });
+    const health = this.#plan.proxy === 'slicewire' ? await HealthWatch.start(lab) : undefined;
+    const lock = this.#plan.mode === 'nftables' ? await LockWatch.start(lab) : undefined;
     await pause(AFTER);
-    const { waits } = await watch.end();
-    const holds = holdsOf(waits, {
-      lists: timeOf(agent, 'initial lists are complete'),
-      synced: timeOf(agent, 'synced'),
-    });
-    await agent.stop();
-    return holds;
+    const idle = await lock?.longest();
+    const since = Date.now();
+    const running = await this.start();
+    const synced = since + running.milliseconds;
+    const cold = await lock?.longest();
+    await pause(AFTER);
+    const answer = await health?.end();
+    await lock?.longest();
+    if (lock !== undefined) await this.#churn(running, { period: PERIOD, seconds: WARM });
+    const steady = await lock?.longest();
+    await lock?.stop();
+    await running.stop();
+    const holds = answer && holdsOf(answer.waits, { lists: running.listed ?? synced, synced });
+    const waits = idle === undefined || cold === undefined || steady === undefined ? undefined : { idle, cold, steady };
+    return known({ holds, lock: waits });
   }
 
-  /** Of slicewire. */
-  get #flags(): readonly string[] {
-    return [`--${this.#plan.mode}-min-sync-period`, '1s'];
+  /** The first turn of so many changes, each of another endpoint. */
+  #turnsOf(changes: number): number {
+    const { services } = this.#trial.shape;
+    const first = this.#turn;
+    this.#turn += Math.ceil(changes / (services - FIRST));
+    return first;
   }
 
   async #changes(times: number): Promise<number[]> {
@@ -295,7 +353,7 @@ class Measurement {
       for (let i = -warm; i < times; i++) {
         await pause(BETWEEN);
         const n = FIRST + (((i + warm) * 37) % (shape.services - FIRST));
-        const turn = i + warm + 1;
+        const turn = this.#turnsOf(1);
         const address = lastAddress(shape, n, { turn });
         await probe.expect([{ address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } }]);
         const { at } = await server.put(n, turn);
@@ -308,38 +366,66 @@ class Measurement {
     return took;
   }
 
-  async #churn(running: Running, seconds: number): Promise<ChurnMeasured> {
+  /** nftables mode: one element; iptables mode: one chain of as many endpoints, to which nothing refers. */
+  async #changeFloor(times: number): Promise<number[]> {
+    const { shape } = this.#trial;
+    const took: number[] = [];
+    for (let i = 0; i < times; i++) {
+      took.push(
+        await (this.#plan.mode === 'nftables'
+          ? this.#trial.nft(oneElement(i), 'node')
+          : this.#trial.restore(oneChain(shape), { namespace: 'node', isEmptied: false })),
+      );
+    }
+    return took;
+  }
+
+  async #churn(
+    running: Running,
+    { period, seconds }: Pick<ChurnMeasured, 'period' | 'seconds'>,
+  ): Promise<ChurnMeasured> {
     const { shape, server, lab } = this.#trial;
-    // After all turns of the single changes.
-    const turn = 200;
     const probe = await KernelProbe.start({ lab, by: 'nft' });
     try {
-      await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn });
-      const from = turn + Math.ceil((PER_SECOND * WARM) / (shape.services - FIRST));
+      await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn: this.#turnsOf(PER_SECOND * WARM) });
+      const from = this.#turnsOf(PER_SECOND * seconds);
       const steps = Array.from({ length: PER_SECOND * seconds }, (_, i) => churnStep(shape, i, from));
-      const last = new Map(steps.map(({ n, turn: at }) => [n, at]));
+      const last = new Map(steps.map(({ n, turn }) => [n, turn]));
       // Where a Service has its turn again before the last one was written, only that one is sure to be in the kernel.
-      const awaited = [...last].map(([n, at]) => ({ address: lastAddress(shape, n, { turn: at }) }));
-      await probe.expect(awaited);
+      await probe.expect([...last].map(([n, turn]) => ({ address: lastAddress(shape, n, { turn }) })));
       const synced = await running.syncs();
-      const before = costOf(running.pid);
+      const [cost, memory] = [costOf(running.pid), residentMemory(running.pid).now];
       const changes = await server.churn({ perSecond: PER_SECOND, seconds, turn: from });
       const seen = await probe.seen(PATIENCE);
       // A child's time counts once it has ended.
       await pause(REAPED);
-      const processor = (costOf(running.pid) - before) / (seconds * 1000);
+      const processor = (costOf(running.pid) - cost) / (seconds * 1000);
       const delays = changes.flatMap(({ address, at }) => {
         const there = seen.get(address);
         return there === undefined ? [] : [(there - at) / 1e6];
       });
       return {
-        ...{ perSecond: PER_SECOND, seconds, processor, delays: summary(delays) },
+        ...{ period, perSecond: PER_SECOND, seconds, processor, delays: summary(delays) },
         syncs: (await running.syncs()) - synced,
+        ...{ before: memory / MEGABYTE, after: residentMemory(running.pid).now / MEGABYTE },
       };
     } finally {
       await probe.stop();
     }
   }
+}
+
+/** Of a frontend that nobody has. */
+function oneElement(i: number): string {
+  return `add element ip slicewire endpoints { 10.255.255.255 . tcp . 80 . ${i} : 10.255.0.1 . 8080 }\n`;
+}
+
+/** A chain of its own, which nothing refers to. */
+function oneChain(shape: ClusterShape): string {
+  const rules = endpointsOf(shape, shape.services - 1).map(
+    ({ addresses }) => `-A ${FLOOR_CHAIN} -p tcp -j DNAT --to-destination ${addresses[0]}:8080`,
+  );
+  return ['*nat', `:${FLOOR_CHAIN} - [0:0]`, ...rules, 'COMMIT', ''].join('\n');
 }
 
 /** `at`: when the lists were complete and when the first sync was, in milliseconds since 1970. A wait belongs where it began. */
