@@ -5,7 +5,7 @@ import { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { TABLES } from '../../src/proxy/modes/netfilter/observe.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
-import type { ClusterShape } from './cluster.ts';
+import { type ClusterShape, FIRST } from './cluster.ts';
 import { Restorer } from './restorer.ts';
 import { ServerProcess } from './server-process.ts';
 
@@ -34,13 +34,20 @@ export interface Started {
   readonly milliseconds: number;
 }
 
-export class Trial {
+/** Of a trial in all its modes. */
+interface Shared {
   readonly lab: Lab;
   readonly server: ServerProcess;
-  readonly #options: TrialOptions;
   /** Stopped in the end, whatever became of them. */
-  readonly #running: { stop(): Promise<void> }[] = [];
-  readonly #restorers = new Map<string, Restorer>();
+  readonly running: { stop(): Promise<void> }[];
+  readonly restorers: Map<string, Restorer>;
+  /** The turn of the next change. */
+  turn: number;
+}
+
+export class Trial {
+  readonly #options: TrialOptions;
+  readonly #shared: Shared;
 
   /** All that was made is removed, also after a failure. */
   static async of<T>(options: TrialOptions, work: (trial: Trial) => Promise<T>): Promise<T> {
@@ -49,11 +56,11 @@ export class Trial {
     const lab = await Lab.create({ commands: shellCommands, pods: 0, remotePods: 0, signal: NEVER });
     try {
       const server = await ServerProcess.start(lab, options.shape);
-      const trial = new Trial(lab, server, options);
+      const shared: Shared = { lab, server, running: [], restorers: new Map(), turn: 1 };
       try {
-        return await work(trial);
+        return await work(new Trial(shared, options));
       } finally {
-        for (const one of [...trial.#running, ...trial.#restorers.values()]) await one.stop();
+        for (const one of [...shared.running, ...shared.restorers.values()]) await one.stop();
         await server.stop();
       }
     } finally {
@@ -61,10 +68,30 @@ export class Trial {
     }
   }
 
-  private constructor(lab: Lab, server: ServerProcess, options: TrialOptions) {
-    this.lab = lab;
-    this.server = server;
+  private constructor(shared: Shared, options: TrialOptions) {
+    this.#shared = shared;
     this.#options = options;
+  }
+
+  /** The same node and server for another mode. What ran in this mode must have been stopped; its rules are removed. */
+  async in(mode: BenchMode): Promise<Trial> {
+    await this.empty('node');
+    return new Trial(this.#shared, { ...this.#options, mode });
+  }
+
+  get lab(): Lab {
+    return this.#shared.lab;
+  }
+
+  get server(): ServerProcess {
+    return this.#shared.server;
+  }
+
+  /** The first turn of so many changes, each of another endpoint: no turn is used twice. */
+  turnsOf(changes: number): number {
+    const first = this.#shared.turn;
+    this.#shared.turn += Math.ceil(changes / (this.shape.services - FIRST));
+    return first;
   }
 
   get shape(): ClusterShape {
@@ -73,7 +100,7 @@ export class Trial {
 
   /** Something else that runs in the lab: it is stopped before the lab is removed. Stopping it twice must do no harm. */
   stopAtEnd(running: { stop(): Promise<void> }): void {
-    this.#running.push(running);
+    this.#shared.running.push(running);
   }
 
   /** Start the agent; `meanwhile` is told its process id at once. */
@@ -129,8 +156,8 @@ export class Trial {
   }
 
   #restorer(namespace: string): Restorer {
-    const known = this.#restorers.get(namespace) ?? new Restorer(this.lab, namespace);
-    this.#restorers.set(namespace, known);
+    const known = this.#shared.restorers.get(namespace) ?? new Restorer(this.lab, namespace);
+    this.#shared.restorers.set(namespace, known);
     return known;
   }
 

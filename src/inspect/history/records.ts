@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Drift } from '../../proxy/model/drift.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
-import { type Plan, planText } from '../../proxy/reconcile/step.ts';
+import { type Plan, planTexts } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { momentOf } from '../wire/envelope.ts';
 import { cutText } from '../wire/format.ts';
@@ -71,7 +71,7 @@ interface SyncTimes {
 /** A plan of a sync. */
 export interface PlanRecord {
   readonly steps: number;
-  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; "" for a plan of more than 1000 steps. */
+  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; "" for one that is too long for that. */
   readonly digest: string;
 }
 
@@ -118,18 +118,31 @@ export interface ChangeEntry extends ChangeHead {
 const MAX_LINES = 10;
 const MAX_CHARACTERS = 300;
 
-/** The limit of steps for a plan whose text is hashed. The text of a whole node's plan would take a second. */
+/** The limits of a plan whose text is hashed: its steps, and the characters of its text. A whole node's plan would take a second. */
 const MAX_HASHED_STEPS = 1000;
+const MAX_HASHED_CHARACTERS = 400_000;
 
-/** Whether the plan is too long for a hash of its text. */
-export function isLong({ steps }: Plan): boolean {
-  return steps.length > MAX_HASHED_STEPS;
+/** Whether the plan is too long for a hash of its text. A part is one of many: together they would be. */
+export function isLong({ steps, isPart = false }: Plan): boolean {
+  return isPart || steps.length > MAX_HASHED_STEPS;
 }
 
-/** The digest of a plan's text, by which a replay is compared. */
+/** The digest of a plan's text, by which a replay is compared; "" for a plan that is too long. */
 export function planRecord(plan: Plan): PlanRecord {
-  const hash = isLong(plan) ? '' : createHash('sha256').update(planText(plan)).digest('hex').slice(0, 32);
-  return { steps: plan.steps.length, digest: hash };
+  return { steps: plan.steps.length, digest: isLong(plan) ? '' : digestOf(plan) };
+}
+
+function digestOf(plan: Plan): string {
+  const hash = createHash('sha256');
+  let left = MAX_HASHED_CHARACTERS;
+  let separator = '';
+  for (const text of planTexts(plan)) {
+    left -= text.length;
+    if (left < 0) return '';
+    hash.update(separator).update(text);
+    separator = '\n';
+  }
+  return hash.digest('hex').slice(0, 32);
 }
 
 type Facts = Pick<

@@ -166,16 +166,17 @@ class ReplayStart {
   }
 }
 
-/** undefined when they seem the same and a recorded plan has no digest. */
+/** undefined when they seem the same and a plan has no digest. */
 function areSame(
   recorded: SyncLine['record']['plans'],
   replayed: readonly { readonly steps: number; readonly digest: string }[],
 ): boolean | undefined {
   if (recorded.length !== replayed.length) return false;
+  const hasDigests = (i: number) => recorded[i]?.digest !== '' && replayed[i]?.digest !== '';
   const isSame = recorded.every(({ steps, digest }, i) => {
-    return steps === replayed[i]?.steps && (digest === '' || digest === replayed[i].digest);
+    return steps === replayed[i]?.steps && (!hasDigests(i) || digest === replayed[i].digest);
   });
-  return isSame && recorded.some(({ digest }) => digest === '') ? undefined : isSame;
+  return isSame && !recorded.every((_, i) => hasDigests(i)) ? undefined : isSame;
 }
 
 /** A change as the event of a source. */

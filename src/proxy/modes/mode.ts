@@ -99,8 +99,6 @@ export class ServersLeft extends CleanupIncomplete {}
 
 /** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
-  /** More is pending than is planned: another plan follows this one. */
-  readonly isPart?: boolean;
   /** Write it. Failures are in the report; only an abort is thrown. */
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }

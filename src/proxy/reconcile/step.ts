@@ -37,6 +37,8 @@ export interface Step extends StepName {
 
 export interface Plan {
   readonly steps: readonly Step[];
+  /** More is pending than is planned: another plan follows this one. */
+  readonly isPart?: boolean;
 }
 
 export interface FailedStep extends StepName {
@@ -82,10 +84,18 @@ export function stepText(step: Step): string {
 
 /** A plan as text. The last line has the counts. */
 export function planText(plan: Plan): string {
-  if (plan.steps.length === 0) return 'nothing to do';
-  const count = (action: Step['action']) => plan.steps.filter((step) => step.action === action).length;
-  const counts = `${count('create')} to create, ${count('update')} to change, ${count('remove')} to remove`;
-  return [...plan.steps.map(stepText), counts].join('\n');
+  return [...planTexts(plan)].join('\n');
+}
+
+/** The same by steps, each made when it is asked for. */
+export function* planTexts({ steps }: Plan): Generator<string> {
+  if (steps.length === 0) {
+    yield 'nothing to do';
+    return;
+  }
+  for (const step of steps) yield stepText(step);
+  const count = (action: Step['action']) => steps.filter((step) => step.action === action).length;
+  yield `${count('create')} to create, ${count('update')} to change, ${count('remove')} to remove`;
 }
 
 /** Merges the reports of independent parts (families, modes). */

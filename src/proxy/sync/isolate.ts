@@ -85,6 +85,7 @@ async function attempt(state: Isolation, mayBePart = false): Promise<ApplyReport
   const plan = mode.plan(new Set(refused.keys()), mayBePart);
   state.isPart = plan.isPart === true;
   state.onPlan(plan);
+  if (state.isPart) await breath();
   const report = await plan.apply(signal);
   state.applied += report.applied;
   state.last = report;

@@ -21,8 +21,10 @@ export interface PendingElementRows {
   readonly version: number;
   /** The kernel has no element that differs from the desired one or is not desired. */
   readonly isOnlyNew: boolean;
-  /** The row of each, and its Service. */
-  readonly rows: Iterable<readonly [number, ServiceKey | undefined]>;
+  readonly rows: Iterable<number>;
+  /** Every row is below this. */
+  readonly end: number;
+  owner(row: number): ServiceKey | undefined;
 }
 
 export class ElementTable
@@ -164,7 +166,9 @@ export class ElementTable
       count: this.#pending.size + this.#odd.size,
       version: this.#counts.version,
       isOnlyNew: this.#states.only(APPLIED) + this.#others.size + this.#odd.size === 0,
-      rows: this.#pending.values().map((row) => [row, this.#rows.owner(row)] as const),
+      rows: this.#pending,
+      end: this.#rows.end,
+      owner: (row) => this.#rows.owner(row),
     };
   }
 

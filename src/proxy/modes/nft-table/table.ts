@@ -61,7 +61,7 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#removals = new DelayedRemoval(options);
-    this.#batches = new Batches(this.state, options.layout);
+    this.#batches = new Batches(this.state, options.layout, options.untouched);
     this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
@@ -138,9 +138,7 @@ export class NftTable {
     const { layout, untouched } = this.#options;
     const withoutWaiting = this.#removals.begin();
     const part = mayBePart ? this.#batches.next(setAside) : undefined;
-    // Sets that must follow the elements of all Services, such as the one that refuses other ports, are written with the last part.
-    const isWritten = (set: NftSet) =>
-      part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
+    const isWritten = (set: NftSet) => part === undefined || part.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]
       .filter(([set]) => !untouched.includes(set) && isWritten(set))
       .map(([set, tracker]) => {

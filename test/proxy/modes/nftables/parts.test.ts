@@ -7,6 +7,9 @@ import { type NftRig, type NftRigOptions, nftRig } from '../../../helpers/proxy/
 
 const SERVICES = 7500;
 
+/** A line of a plan about an element of a Service. */
+const ELEMENT = /^\+ (services|backends|cluster-ips) /;
+
 const addressOf = (net: number, n: number) => `10.${net}.${n >> 8}.${n & 255}`;
 
 function objects(n: number): object[] {
@@ -38,6 +41,28 @@ describe('very many new Services', () => {
       plans.reduce((sum, steps) => sum + steps),
     );
     assert.equal((await rig.sync()).applied, 0);
+  });
+
+  it('have parts of as many elements, however many endpoints a Service has and whichever set they are in', async () => {
+    const elements: number[] = [];
+    const made = nftRig({
+      families: ['IPv4'],
+      onPlan: ({ steps }) =>
+        elements.push(steps.flatMap((step) => step.lines()).filter((line) => ELEMENT.test(line)).length),
+    });
+    for (let n = 0; n < 4000; n++) {
+      const name = `web-${n}`;
+      const spec = { clusterIP: addressOf(96, n), ports: [{ port: 80 }] };
+      const endpoints = Array.from({ length: n < 200 ? 50 : 1 }, (_, i) => addressOf(128 + i, n));
+      made.rig.put(service({ name, spec }), slice({ name: `${name}-1`, service: name, endpoints }));
+    }
+    await made.rig.sync();
+    assert.equal(
+      elements.reduce((sum, count) => sum + count),
+      4000 + 200 * 50 + 3800 + 4000,
+    );
+    assert.ok(Math.max(...elements) <= 2500 + 50, `parts of ${elements} elements`);
+    assert.equal(sizeOf(made.kernel, 'cluster-ips'), 4000);
   });
 
   it('are all written before a cluster IP refuses ports that its Service does not have', async () => {
