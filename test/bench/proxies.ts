@@ -426,7 +426,7 @@ class Measurement {
 
 /** Of a frontend that nobody has. */
 function oneElement(i: number): string {
-  return `add element ip slicewire endpoints { 10.255.255.255 . tcp . 80 . ${i} : 10.255.0.1 . 8080 }\n`;
+  return `add element ip slicewire backends { 10.255.255.255 . tcp . 80 . ${i} : 10.255.0.1 . 8080 }\n`;
 }
 
 /** A chain of its own, which nothing refers to. */

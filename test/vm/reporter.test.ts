@@ -23,7 +23,7 @@ it('a file without one of its modules fails with the name of the module', async 
     });
     const line = printed.split('\n').find((one) => one.startsWith(MARK)) ?? assert.fail(printed);
     const { error } = JSON.parse(line.slice(MARK.length)) as TestResult;
-    assert.match(error ?? '', /^test failed \(exit status 1, signal none\)\n[^]*none-of-this-name\.mjs/);
+    assert.match(error ?? '', /^test failed \(exit status 1, signal none\)\n[\s\S]*none-of-this-name\.mjs/);
   } finally {
     await rm(folder, { recursive: true });
   }
