@@ -60,7 +60,7 @@ export interface FlowStatus {
   readonly value: number;
 }
 
-/** Nobody answered. */
+/** No answer was seen. */
 export const UNANSWERED: FlowStatus = { mask: IPS_SEEN_REPLY, value: 0 };
 /** Translated, and not answered. */
 export const OPENING: FlowStatus = { mask: IPS_SEEN_REPLY | IPS_DST_NAT, value: IPS_DST_NAT };

@@ -98,12 +98,11 @@ export async function openTools(
   const ofKubelet = OF_KUBELET.map((chain) => ({ table: 'mangle', chain }));
   const mayUse = { nft: () => mayHoldChains(kernel.openRules, 'IPv4', ofKubelet), legacy: machine.hasLegacyTables };
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(commands, mayUse, signal) : undefined;
-  const tried: { readonly tools: IptablesTools; readonly problem: Awaited<ReturnType<typeof problemOf>> }[] = [];
   // One after another: the start of two processes at once would hold the event loop for twice as long.
-  for (const family of families) {
+  const tried = await Array.fromAsync(families, async (family) => {
     const tools = new IptablesTools(commands, family, found ?? iptablesBackend);
-    tried.push({ tools, problem: await problemOf(tools, signal) });
-  }
+    return { tools, problem: await problemOf(tools, signal) };
+  });
   return {
     families,
     tools: tried.filter(({ problem }) => problem === undefined).map(({ tools }) => tools),

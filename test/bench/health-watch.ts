@@ -30,9 +30,12 @@ export class HealthWatch {
     this.#process = new InsideProcess({ lab, namespace: 'node', program: PROGRAM });
   }
 
+  /** All that it saw. */
   async end(): Promise<HealthAnswer> {
-    const answer = await this.#process.ask({ kind: 'end' });
+    return await this.#process.ask({ kind: 'end' });
+  }
+
+  async stop(): Promise<void> {
     await this.#process.stop();
-    return answer;
   }
 }

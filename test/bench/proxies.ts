@@ -8,21 +8,23 @@ import { sameData } from '../../src/base/equal.ts';
 import { type ClusterShape, churnStep, clusterIP, endpointsOf, FIRST, lastAddress } from './cluster.ts';
 import { HealthWatch, type Wait } from './health-watch.ts';
 import { KernelProbe } from './kernel-probe.ts';
+import type { Awaited } from './kernel-probe-protocol.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
 import { LockWatch } from './lock-watch.ts';
 import { MemorySampler, processorTime, residentMemory } from './process-cost.ts';
 import { receivedBytes } from './received.ts';
 import { tableText } from './table-text.ts';
 import { most, type Summary, summary } from './text.ts';
-import { Trial, timeOf } from './trial.ts';
+import { type BenchMode, Trial, timeOf } from './trial.ts';
 
-export type ProxyMode = 'iptables' | 'nftables';
+/** The modes of the page: IPVS mode, which few kernels have, has a page of its own. */
+export type ProxyMode = Exclude<BenchMode, 'ipvs'>;
 export type ProxyName = 'slicewire' | 'kube-proxy';
 
 /** What is measured of one proxy in one cluster. */
 export interface ProxyPlan {
   readonly shape: ClusterShape;
-  readonly mode: ProxyMode;
+  readonly mode: BenchMode;
   readonly proxy: ProxyName;
   /** Cold starts. */
   readonly runs: number;
@@ -121,7 +123,7 @@ const PERIOD = '1s';
 /** A chain that the bare tool writes. */
 const FLOOR_CHAIN = 'KUBE-BENCH';
 
-const plan = (proxy: ProxyName, mode: ProxyMode, services: number, endpoints: number): ProxyPlan => ({
+const plan = (proxy: ProxyName, mode: BenchMode, services: number, endpoints: number): ProxyPlan => ({
   ...{ shape: { services, endpoints }, mode, proxy },
   ...{ runs: 3, rest: 0, changes: 10, churn: 0, periods: [], restarts: 1, isWatched: false },
 });
@@ -166,10 +168,16 @@ export interface ProxiesOptions {
   /** Path of the binary; undefined: slicewire alone. */
   readonly kubeProxy: string | undefined;
   readonly plans?: readonly ProxyPlan[];
+  /** Reasons why others were not planned. */
+  readonly tooLong?: readonly string[];
 }
 
-export async function measureProxies({ kubeProxy, plans = PROXY_PLANS }: ProxiesOptions): Promise<ProxiesResult> {
-  const missing = [...(kubeProxy === undefined ? ['kube-proxy: no binary was given (`--kube-proxy PATH`)'] : TOO_LONG)];
+export async function measureProxies({
+  kubeProxy,
+  plans = PROXY_PLANS,
+  tooLong = TOO_LONG,
+}: ProxiesOptions): Promise<ProxiesResult> {
+  const missing = [...(kubeProxy === undefined ? ['kube-proxy: no binary was given (`--kube-proxy PATH`)'] : tooLong)];
   const version = kubeProxy === undefined ? undefined : await kubeProxyVersion(kubeProxy);
   const measured: ProxyMeasured[] = [];
   const wanted = plans.filter(({ proxy }) => proxy === 'slicewire' || kubeProxy !== undefined);
@@ -260,7 +268,7 @@ class Measurement {
   }
 
   async all(): Promise<Omit<ProxyMeasured, 'shape' | 'mode' | 'proxy'>> {
-    const { runs, rest, changes, churn, periods, restarts, isWatched, proxy } = this.#plan;
+    const { runs, rest, changes, churn, periods, restarts, isWatched, proxy, mode } = this.#plan;
     const isOurs = proxy === 'slicewire';
     const cold: number[] = [];
     const processor: number[] = [];
@@ -284,7 +292,9 @@ class Measurement {
     const change = changes > 0 ? await this.#changes(changes) : undefined;
     const flows = churn > 0 ? [await this.#churn(running, { period: PERIOD, seconds: churn })] : undefined;
     await running.stop();
-    const floor = isOurs ? await this.#floor() : undefined;
+    // IPVS mode has its floors beside its parts (ipvs-inside.ts).
+    const isFloored = isOurs && mode !== 'ipvs';
+    const floor = isFloored ? await this.#floor() : undefined;
     const restart = restarts > 0 ? await this.#restarts(restarts) : undefined;
     for (const period of periods) {
       const again = await this.start(period);
@@ -292,7 +302,7 @@ class Measurement {
       await again.stop();
     }
     // No agent looks at it.
-    const changeFloor = changes > 0 && isOurs ? await this.#changeFloor(changes) : undefined;
+    const changeFloor = changes > 0 && isFloored ? await this.#changeFloor(changes) : undefined;
     const watched = isWatched ? await this.#watched() : undefined;
     return {
       ...{ cold, processor, peak, resident: now / MEGABYTE, anonymous: anonymous / MEGABYTE },
@@ -334,6 +344,7 @@ class Measurement {
     await this.#trial.empty('node');
     const health = this.#plan.proxy === 'slicewire' ? await HealthWatch.start(lab) : undefined;
     const lock = this.#plan.mode === 'nftables' ? await LockWatch.start(lab) : undefined;
+    for (const watch of [health, lock]) if (watch !== undefined) this.#trial.stopAtEnd(watch);
     await pause(AFTER);
     const idle = await lock?.longest();
     const since = Date.now();
@@ -342,6 +353,7 @@ class Measurement {
     const cold = await lock?.longest();
     await pause(AFTER);
     const answer = await health?.end();
+    await health?.stop();
     await lock?.longest();
     if (lock !== undefined) await this.#churn(running, { period: PERIOD, seconds: WARM });
     const steady = await lock?.longest();
@@ -352,9 +364,19 @@ class Measurement {
     return known({ holds, lock: waits });
   }
 
+  async #probe(): Promise<KernelProbe> {
+    return await KernelProbe.start({ lab: this.#trial.lab, by: this.#plan.mode === 'ipvs' ? 'ipvs' : 'nft' });
+  }
+
+  /** The endpoint that a change of a Service brings. */
+  #awaited(n: number, turn: number): Awaited {
+    const address = lastAddress(this.#trial.shape, n, { turn });
+    return this.#plan.mode === 'ipvs' ? { address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } } : { address };
+  }
+
   async #changes(times: number): Promise<number[]> {
-    const { shape, server, lab } = this.#trial;
-    const probe = await KernelProbe.start({ lab, by: 'nft' });
+    const { shape, server } = this.#trial;
+    const probe = await this.#probe();
     const took: number[] = [];
     // The first two compile slicewire's code; kube-proxy's is compiled.
     const warm = this.#plan.proxy === 'slicewire' ? 2 : 0;
@@ -364,7 +386,7 @@ class Measurement {
         const n = FIRST + (((i + warm) * 37) % (shape.services - FIRST));
         const turn = this.#trial.turnsOf(1);
         const address = lastAddress(shape, n, { turn });
-        await probe.expect([{ address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } }]);
+        await probe.expect([this.#awaited(n, turn)]);
         const { at } = await server.put(n, turn);
         const seen = (await probe.seen(PATIENCE)).get(address) ?? Number.NaN;
         if (i >= 0) took.push((seen - at) / 1e6);
@@ -393,15 +415,15 @@ class Measurement {
     running: Running,
     { period, seconds }: Pick<ChurnMeasured, 'period' | 'seconds'>,
   ): Promise<ChurnMeasured> {
-    const { shape, server, lab } = this.#trial;
-    const probe = await KernelProbe.start({ lab, by: 'nft' });
+    const { shape, server } = this.#trial;
+    const probe = await this.#probe();
     try {
       await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn: this.#trial.turnsOf(PER_SECOND * WARM) });
       const from = this.#trial.turnsOf(PER_SECOND * seconds);
       const steps = Array.from({ length: PER_SECOND * seconds }, (_, i) => churnStep(shape, i, from));
       const last = new Map(steps.map(({ n, turn }) => [n, turn]));
       // Where a Service has its turn again before the last one was written, only that one is sure to be in the kernel.
-      await probe.expect([...last].map(([n, turn]) => ({ address: lastAddress(shape, n, { turn }) })));
+      await probe.expect([...last].map(([n, turn]) => this.#awaited(n, turn)));
       const synced = await running.syncs();
       const [cost, memory] = [costOf(running.pid), residentMemory(running.pid).now];
       const changes = await server.churn({ perSecond: PER_SECOND, seconds, turn: from });

@@ -16,6 +16,10 @@ const BACKEND = 'nft';
 /** Milliseconds: the largest cluster with all its rules in one restore. */
 const PATIENCE = 600_000;
 
+/** Of IPVS mode, once no rule uses the sets. */
+const EMPTY_IPVS =
+  'ipvsadm -C && for set in $(ipset list -n); do ipset destroy "$set"; done; ! ip link show kube-ipvs0 >/dev/null 2>&1 || ip link delete kube-ipvs0';
+
 export type BenchMode = 'iptables' | 'ipvs' | 'nftables';
 
 export interface TrialOptions {
@@ -34,7 +38,7 @@ export interface Started {
   readonly milliseconds: number;
 }
 
-/** Of a trial in all its modes. */
+/** The parts that a trial has in all its modes. */
 interface Shared {
   readonly lab: Lab;
   readonly server: ServerProcess;
@@ -73,8 +77,9 @@ export class Trial {
     this.#options = options;
   }
 
-  /** The same node and server for another mode. What ran in this mode must have been stopped; its rules are removed. */
+  /** The same node and server for another mode. All that still runs in this one is stopped, and its rules are removed. */
   async in(mode: BenchMode): Promise<Trial> {
+    for (const one of this.#shared.running.splice(0)) await one.stop();
     await this.empty('node');
     return new Trial(this.#shared, { ...this.#options, mode });
   }
@@ -173,6 +178,7 @@ export class Trial {
     const tools = ['iptables', 'ip6tables'].map((tool) => `${tool}-${BACKEND} -w 60`);
     const flush = tools.flatMap((tool) => TABLES.map((name) => `${tool} -t ${name} -F && ${tool} -t ${name} -X`));
     await this.lab.exec(namespace, 'sh', '-c', flush.join(' && '));
+    if (this.#options.mode === 'ipvs') await this.lab.exec(namespace, 'sh', '-c', EMPTY_IPVS);
   }
 }
 

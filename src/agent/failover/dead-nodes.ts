@@ -212,9 +212,6 @@ function withDiscardPort(target: ProbeTarget): ProbeTarget[] {
   return [target, { ...target, port: DISCARD_PORT }];
 }
 
-/** Bytes of an address and port of IPv4. */
-const IPV4_SOCKET = 6;
-
 /** Returns the milliseconds of its own work, without those in which other work had its turn. */
 async function readInto(
   openings: SeenOpening[],
@@ -235,8 +232,7 @@ async function readInto(
   return took;
 }
 
-function seen({ protocol, destination, replySource, id }: Flow): SeenOpening {
-  const family = destination.length === IPV4_SOCKET ? 'IPv4' : 'IPv6';
+function seen({ family, protocol, destination, replySource, id }: Flow): SeenOpening {
   const endpoint = `${family} ${replySource}`;
   const key = `${Buffer.from(id).toString('latin1')} ${destination} ${endpoint}`;
   return { key, endpoint, family, protocol, destination, replySource };

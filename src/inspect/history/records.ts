@@ -71,7 +71,7 @@ interface SyncTimes {
 /** A plan of a sync. */
 export interface PlanRecord {
   readonly steps: number;
-  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; "" for one that is too long for that. */
+  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; "" for a part, and for a plan that is too long. */
   readonly digest: string;
 }
 
@@ -122,7 +122,7 @@ const MAX_CHARACTERS = 300;
 const MAX_HASHED_STEPS = 1000;
 const MAX_HASHED_CHARACTERS = 400_000;
 
-/** Whether the plan is too long for a hash of its text. A part is one of many: together they would be. */
+/** Whether the plan is too long for a hash of its text. So would be the parts of one sync together. */
 export function isLong({ steps, isPart = false }: Plan): boolean {
   return isPart || steps.length > MAX_HASHED_STEPS;
 }

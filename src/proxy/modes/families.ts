@@ -62,8 +62,6 @@ export interface FamilyReport extends ApplyReport {
 }
 
 export interface FamilyPlan extends Plan {
-  /** See `ModePlan`. */
-  readonly isPart?: boolean;
   /** After this plan, nothing of this family needs the node's part. */
   readonly removesAll?: boolean;
   /** Write it. Failures are in the report; only an abort is thrown. */

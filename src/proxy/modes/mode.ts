@@ -182,7 +182,7 @@ export interface Mode {
   refresh(signal: AbortSignal): Promise<void>;
   /**
    * The writes that are needed now, in the parts of the kernel that were read. With `mayBePart` only the first of very many new objects may
-   * be planned (`ModePlan.isPart`). Pure.
+   * be planned (`Plan.isPart`). Pure.
    */
   plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /**

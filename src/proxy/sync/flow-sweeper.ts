@@ -182,7 +182,7 @@ export class FlowSweeper {
     let hasChanged = false;
     const table = await open();
     try {
-      const [udp, opening] = FLOW_KINDS.map((kind) => sweep.counts.get(kind));
+      const [udp, opening] = [sweep.counts.get('udp'), sweep.counts.get('opening')];
       // The kernel filters by protocol in one family at a time.
       for (const family of families) {
         sweep.now.set(family, await nodeAddresses(family));

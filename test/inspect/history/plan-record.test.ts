@@ -1,4 +1,4 @@
-/** What a record keeps of a plan, and what that costs. */
+/** The record of a plan: its digest, and what it costs. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isLong, planRecord } from '../../../src/inspect/history/records.ts';

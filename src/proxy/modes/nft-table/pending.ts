@@ -12,7 +12,7 @@ import type { TableState } from './state.ts';
 
 // A plan of very many new elements would need as much memory as the table, and would hold the event loop for as long as it takes.
 
-/** Elements that are planned at once: some 20 ms, and one transaction. */
+/** Elements that are planned at once: some 20 ms. */
 const ELEMENTS_AT_ONCE = 2500;
 
 /** Rows of elements by set: those that a plan takes of it. */
@@ -49,6 +49,11 @@ export class Batches {
     this.#waiting = undefined;
     const areOthersWritten = setAside.size === 0 && this.#ofServices.every(([, { pending }]) => pending.count === 0);
     return areOthersWritten ? someOf(this.#afterServices) : undefined;
+  }
+
+  /** All is planned at once: rows that this writes wait no longer. */
+  forget(): void {
+    this.#waiting = undefined;
   }
 
   #waitingRows(): ReadonlyMap<NftSet, RowsByOwner> | undefined {

@@ -137,6 +137,7 @@ export class NftTable {
     const { state } = this;
     const { layout, untouched } = this.#options;
     const withoutWaiting = this.#removals.begin();
+    if (!mayBePart) this.#batches.forget();
     const part = mayBePart ? this.#batches.next(setAside) : undefined;
     const isWritten = (set: NftSet) => part === undefined || part.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]

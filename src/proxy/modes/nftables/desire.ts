@@ -71,7 +71,7 @@ export class NftablesDesired {
     return count;
   }
 
-  /** Removes the elements that a ServicePort has no more. Those that stay are put again, which changes nothing. */
+  /** Removes the elements that a ServicePort has no more. Those whose keys stay are put again. */
   #removeOld(before: RenderedElements['elements'], after: RenderedElements['elements']): void {
     for (const [set, entries] of before) {
       const stay = new Set(after.get(set)?.map(({ key }) => key));
