@@ -62,8 +62,9 @@ export const FIRST = 2;
 export const TARGET_PORT = 8080;
 const NODES = 100;
 const ZONES = ['zone-a', 'zone-b', 'zone-c'];
-/** Steps over the Service range that meet every address once: odd, so prime to 2^20. */
+/** Steps over the addresses of Services that meet each of them once: their number is a prime. */
 const SPREAD = 611_953;
+const ADDRESSES = 2 ** 20 - 3;
 const POD_NETWORK = 0x0a80_0000;
 const PODS = 2 ** 23;
 /** Pods of the first two Services are below it. */
@@ -93,8 +94,9 @@ function dotted(bits: number): string {
   return fromBinary(bits.toString(2).padStart(32, '0'));
 }
 
+/** Of 10.96.0.0/12, without the first and the last address, which an API server gives to no Service. */
 export function clusterIP(n: number): string {
-  return dotted(0x0a600000 + ((n * SPREAD) % 2 ** 20));
+  return dotted(0x0a600001 + ((n * SPREAD) % ADDRESSES));
 }
 
 /** A number of 32 bits that looks like chance, the same for the same numbers (murmur3's last step). */

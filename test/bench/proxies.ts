@@ -14,7 +14,7 @@ import { LockWatch } from './lock-watch.ts';
 import { MemorySampler, processorTime, residentMemory } from './process-cost.ts';
 import { receivedBytes } from './received.ts';
 import { tableText } from './table-text.ts';
-import { most, type Summary, summary } from './text.ts';
+import { most, type Summary, size, summary } from './text.ts';
 import { type BenchMode, Trial, timeOf } from './trial.ts';
 
 /** The modes of the page: IPVS mode, which few kernels have, has a page of its own. */
@@ -181,22 +181,27 @@ export async function measureProxies({
   const version = kubeProxy === undefined ? undefined : await kubeProxyVersion(kubeProxy);
   const measured: ProxyMeasured[] = [];
   const wanted = plans.filter(({ proxy }) => proxy === 'slicewire' || kubeProxy !== undefined);
+  // What fails is told, and is no reason to lose the figures of an hour; ours must not fail.
+  const failed = ({ proxy, mode, shape }: ProxyPlan, error: unknown) => {
+    missing.push(`${proxy}, ${mode}, ${size(shape)}: ${firstLine(error)}`);
+    process.stdout.write(`  ${String(error)}\n`);
+    if (proxy === 'slicewire') process.exitCode = 1;
+  };
   for (const ofShape of inARow(wanted)) {
-    const [{ shape, mode }] = ofShape;
-    // A real API server takes minutes for its objects: all plans of a shape have the same.
-    await Trial.of({ shape, mode }, async (trial) => {
+    const [first] = ofShape;
+    const { shape } = first;
+    const measureAll = async (trial: Trial) => {
       for (const one of ofShape) {
-        process.stdout.write(`  ${one.proxy} ${one.mode} ${shape.services} × ${shape.endpoints}\n`);
+        process.stdout.write(`  ${one.proxy} ${one.mode} ${size(shape)}\n`);
         try {
           measured.push(await measureOne(await trial.in(one.mode), one, kubeProxy ?? ''));
         } catch (error) {
-          // A rival that fails is no reason to lose what was measured of the others; ours must not fail.
-          if (one.proxy === 'slicewire') throw error;
-          missing.push(`${one.proxy}, ${one.mode}, ${shape.services} × ${shape.endpoints}: ${firstLine(error)}`);
-          process.stdout.write(`  ${String(error)}\n`);
+          failed(one, error);
         }
       }
-    });
+    };
+    // A real API server takes minutes for its objects: all plans of a shape have the same.
+    await Trial.of({ shape, mode: first.mode }, measureAll).catch((error: unknown) => failed(first, error));
   }
   return { ...(version === undefined ? {} : { kubeProxy: version }), measured, missing };
 }
