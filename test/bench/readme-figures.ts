@@ -31,7 +31,8 @@ function figures(results: Figures): string {
   return `${table(['', rivalName(proxies), 'slicewire'], [...proxyRows(proxies), trafficRow(results)])}
 
 Measured in one run, one proxy after the other beside the same API server (${server}). [The benchmarks](${PAGE}) have the machine, all
-sizes and modes, the floors, and the aims that slicewire misses.`;
+sizes and modes, the floors, and the aims that slicewire misses. kube-proxy 1.37 reads its table over netlink and syncs large clusters faster
+(k8s#137536); it was not measured.`;
 }
 
 const seconds = (value: number) =>
