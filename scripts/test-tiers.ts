@@ -88,7 +88,7 @@ export const TIERS: readonly Tier[] = [
           'test/cli/{commands,kubectl}/*.test.ts',
           'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',
-          'test/bench/{cluster,rivals}.test.ts',
+          'test/bench/{cluster,proxies}.test.ts',
           'test/{soak/{judge,parts},vm/reporter}.test.ts',
           'test/deploy/*.test.ts',
           'test/upstream/{,unit/}*.test.ts',
@@ -125,7 +125,7 @@ export const TIERS: readonly Tier[] = [
       },
       {
         name: 'commands',
-        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
+        files: ['test/cli/*.test.ts', 'test/bench/{kernel-probe,kube-proxy,traffic}.test.ts'],
         except: LONG_COMMANDS,
         concurrency: 2,
         needsRoot: true,

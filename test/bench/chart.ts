@@ -1,204 +1,115 @@
-/** The chart of docs/benchmarks.md, as SVG: ratios to the floor of the same run, so that it says the same on any machine. */
-import type { ModesResult } from './modes.ts';
-import { isPlain, type NftablesResult } from './nftables.ts';
-import type { Results } from './page.ts';
-import type { RivalMeasured, RivalsResult } from './rivals.ts';
-import { rivalName } from './rivals-page.ts';
-import { median, size } from './text.ts';
+/** The chart of docs/benchmarks.md, as SVG: what slicewire and kube-proxy cost by the size of the cluster, in nftables mode. */
 
-interface Bar {
-  readonly label: string;
-  /** In multiples of the floor. */
-  readonly value: number;
-  readonly text: string;
-}
+import type { ProxiesResult, ProxyMeasured, ProxyName } from './proxies.ts';
+import { rivalName } from './proxies-page.ts';
+import { duration, median } from './text.ts';
 
 interface Panel {
   readonly title: string;
-  readonly note: string;
-  readonly bars: readonly Bar[];
+  readonly value: (one: ProxyMeasured) => number | undefined;
+  readonly text: (value: number) => string;
 }
 
-const WIDTH = 760;
-const LEFT = 250;
-const BAR = 18;
-const GAP = 8;
-const HEAD = 48;
+/** The smaller is the better in all of them. */
+const PANELS: readonly Panel[] = [
+  { title: 'Start to all rules', value: ({ cold }) => median(cold), text: duration },
+  { title: 'Processor time of that', value: ({ processor }) => median(processor), text: duration },
+  { title: 'One endpoint changed', value: ({ change }) => change && median(change), text: duration },
+  {
+    title: 'Memory that is of no file',
+    value: ({ anonymous }) => anonymous,
+    text: (value) => `${value.toFixed(0)} MB`,
+  },
+];
+const COLOURS: Readonly<Record<ProxyName, string>> = { slicewire: '#2563eb', 'kube-proxy': '#9ca3af' };
 
-export function chart(results: Results): string {
-  const panels = panelsOf(results);
-  let top = 12;
-  const parts: string[] = [];
-  for (const panel of panels) {
-    parts.push(panelText(panel, top));
-    top += HEAD + panel.bars.length * (BAR + GAP) + 24;
-  }
+const WIDTH = 760;
+const COLUMN = WIDTH / 2;
+const ROW = 240;
+const HEAD = 40;
+/** Of a panel: around the lines. */
+const MARGIN = { left: 70, right: 60, top: 34, bottom: 40 };
+
+export function chart(proxies: ProxiesResult): string {
+  const height = HEAD + ROW * (PANELS.length / 2);
+  const legend = (['slicewire', 'kube-proxy'] as const).map((proxy, i) => {
+    const [x, name] = [12 + i * 140, proxy === 'slicewire' ? proxy : rivalName(proxies)];
+    return `<rect x="${x}" y="14" width="14" height="14" rx="2" fill="${COLOURS[proxy]}"/><text x="${x + 20}" y="26">${name}</text>`;
+  });
+  const panels = PANELS.map((panel, i) => panelText(proxies, panel, (i % 2) * COLUMN, HEAD + Math.floor(i / 2) * ROW));
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${top}" width="${WIDTH}" height="${top}" role="img">`,
-    '<title>slicewire beside kube-proxy, beside its layout and beside the bare tool</title>',
-    '<style>text{font:13px system-ui,sans-serif;fill:#1f2937}.h{font-weight:600;font-size:15px}.n{fill:#6b7280;font-size:12px}</style>',
-    `<rect width="${WIDTH}" height="${top}" fill="#ffffff"/>`,
-    ...parts,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">`,
+    '<title>The cost of slicewire and of kube-proxy by the size of the cluster, nftables mode</title>',
+    '<style>text{font:12px system-ui,sans-serif;fill:#1f2937}.h{font-weight:600;font-size:14px}.n{fill:#6b7280;font-size:11px}</style>',
+    `<rect width="${WIDTH}" height="${height}" fill="#ffffff"/>`,
+    ...legend,
+    `<text class="n" x="${WIDTH - 12}" y="26" text-anchor="end">by Services and endpoints; both axes grow tenfold at each line</text>`,
+    ...panels,
     '</svg>',
     '',
   ].join('\n');
 }
 
-function panelsOf({ cold, change, connections, large, modes, nftables, rivals }: Results): Panel[] {
-  const nft = cold.filter(({ backend, shape }) => backend === 'nft' && shape.nodePorts === undefined);
-  const starts = nft.flatMap(({ shape, cold: own, floor, rival }) => {
-    const name = `${shape.services.toLocaleString('en')} × ${shape.endpoints}`;
-    const least = median(floor);
-    const bars = [bar(`slicewire, ${name}`, median(own) / least, seconds(median(own)))];
-    return rival.length > 0
-      ? [...bars, bar(`kube-proxy's layout, ${name}`, median(rival) / least, seconds(median(rival)))]
-      : bars;
+interface Point {
+  readonly proxy: ProxyName;
+  /** Services and endpoints. */
+  readonly size: number;
+  readonly value: number;
+}
+
+/** Clusters in the order of their Services and endpoints. */
+function pointsOf(proxies: ProxiesResult, { value }: Panel): Point[] {
+  const points = proxies.measured.flatMap((one): Point[] => {
+    const { proxy, mode, shape } = one;
+    const found = value(one);
+    if (mode !== 'nftables' || found === undefined) return [];
+    return [{ proxy, size: shape.services * (1 + shape.endpoints), value: found }];
   });
-  const changes = change.map(({ shape, change: own, floor }) =>
-    bar(
-      `slicewire, ${shape.services.toLocaleString('en')} × ${shape.endpoints}`,
-      median(own) / median(floor),
-      `${median(own).toFixed(0)} ms`,
-    ),
-  );
-  const connects = connections.flatMap(({ services, last, single, list }) => {
-    const least = median(single.map(({ p50 }) => p50));
-    const own = median(last.map(({ p50 }) => p50));
-    const name = `${services.toLocaleString('en')} Services`;
+  return points.sort((a, b) => a.size - b.size);
+}
+
+/** The powers of ten around the values. */
+function decades(values: readonly number[]): { readonly from: number; readonly to: number } {
+  const from = Math.floor(Math.log10(Math.min(...values)));
+  return { from, to: Math.max(from + 1, Math.ceil(Math.log10(Math.max(...values)))) };
+}
+
+function panelText(proxies: ProxiesResult, panel: Panel, left: number, top: number): string {
+  const points = pointsOf(proxies, panel);
+  if (points.length === 0) return '';
+  const [across, up] = [decades(points.map(({ size }) => size)), decades(points.map(({ value }) => value))];
+  const [width, height] = [COLUMN - MARGIN.left - MARGIN.right, ROW - MARGIN.top - MARGIN.bottom];
+  const xOf = (size: number) =>
+    left + MARGIN.left + ((Math.log10(size) - across.from) / (across.to - across.from)) * width;
+  const yOf = (value: number) => top + MARGIN.top + (1 - (Math.log10(value) - up.from) / (up.to - up.from)) * height;
+  const powers = ({ from, to }: typeof up) => Array.from({ length: to - from + 1 }, (_, i) => 10 ** (from + i));
+  const grid = powers(up).flatMap((value) => {
+    const y = yOf(value).toFixed(1);
     return [
-      bar(`slicewire, ${name}`, own / least, `${own.toFixed(0)} µs`),
-      ...(list === undefined
-        ? []
-        : [bar(`one rule a Service, ${name}`, list.p50 / least, `${list.p50.toFixed(0)} µs`)]),
+      `<line x1="${left + MARGIN.left}" x2="${left + MARGIN.left + width}" y1="${y}" y2="${y}" stroke="#e5e7eb"/>`,
+      `<text class="n" x="${left + MARGIN.left - 6}" y="${y}" dy="4" text-anchor="end">${panel.text(value)}</text>`,
     ];
   });
-  const flaps = [
-    bar('slicewire, in groups', median(large.flaps) / median(large.flat), `${median(large.flaps).toFixed(0)} ms`),
-    bar('one flat chain, the restore alone', 1, `${median(large.flat).toFixed(0)} ms`),
-  ];
-  return [
-    ...besideRival(rivals),
-    ...sideBySide(modes),
-    againstLayout(nftables),
-    {
-      title: 'Cold start, exec to all rules',
-      note: '1 = one iptables-restore of the same rules, nothing else',
-      bars: starts,
-    },
-    {
-      title: 'One endpoint changed, event to kernel',
-      note: '1 = iptables-restore of one chain in the same table',
-      bars: changes,
-    },
-    { title: 'New connection through the last Service', note: '1 = through the only Service', bars: connects },
-    {
-      title: `A flap in a Service of ${large.endpoints.toLocaleString('en')} endpoints`,
-      note: '1 = one restore of a flat chain',
-      bars: flaps,
-    },
-  ];
-}
-
-/** In the clusters where both proxies were measured, as multiples of slicewire. */
-function besideRival(rivals: RivalsResult): Panel[] {
-  const pairs = rivals.measured.flatMap((own) => {
-    const isSame = ({ mode, shape }: RivalMeasured) =>
-      mode === own.mode && shape.services === own.shape.services && shape.endpoints === own.shape.endpoints;
-    const theirs = rivals.measured.find((one) => one.proxy === 'kube-proxy' && isSame(one));
-    return own.proxy === 'slicewire' && theirs !== undefined ? [[own, theirs] as const] : [];
-  });
-  if (pairs.length === 0) return [];
-  const note = `1 = slicewire in the same cluster; ${rivalName(rivals)} is its binary`;
-  const bars = (value: (one: RivalMeasured) => number, text: (value: number) => string) =>
-    pairs.flatMap(([own, theirs]) =>
-      [own, theirs].map((one) =>
-        bar(`${one.proxy}, ${one.mode}, ${size(one.shape)}`, value(one) / value(own), text(value(one))),
+  const sizes = powers(across).map(
+    (size) =>
+      `<text class="n" x="${xOf(size).toFixed(1)}" y="${top + ROW - MARGIN.bottom + 18}" text-anchor="middle">${size.toLocaleString('en')}</text>`,
+  );
+  const lines = (['kube-proxy', 'slicewire'] as const).flatMap((proxy) => {
+    const own = points.filter((one) => one.proxy === proxy);
+    const last = own.at(-1);
+    if (last === undefined) return [];
+    const colour = COLOURS[proxy];
+    const path = own.map(({ size, value }) => `${xOf(size).toFixed(1)},${yOf(value).toFixed(1)}`).join(' ');
+    return [
+      `<polyline points="${path}" fill="none" stroke="${colour}" stroke-width="2"/>`,
+      ...own.map(
+        ({ size, value }) =>
+          `<circle cx="${xOf(size).toFixed(1)}" cy="${yOf(value).toFixed(1)}" r="3" fill="${colour}"/>`,
       ),
-    );
-  const cold = bars((one) => median(one.cold), seconds);
-  const memory = bars(
-    ({ anonymous }) => anonymous,
-    (value) => `${value.toFixed(0)} MB`,
+      `<text x="${(xOf(last.size) + 6).toFixed(1)}" y="${yOf(last.value).toFixed(1)}" dy="4">${panel.text(last.value)}</text>`,
+    ];
+  });
+  return [`<text class="h" x="${left + 12}" y="${top + 18}">${panel.title}</text>`, ...grid, ...sizes, ...lines].join(
+    '\n',
   );
-  return [
-    { title: 'Beside kube-proxy: cold start', note, bars: cold },
-    { title: 'Beside kube-proxy: memory at rest, not of a file', note, bars: memory },
-  ];
-}
-
-/** All three modes on one kernel, beside nftables mode. */
-function sideBySide({ shape, modes, rival, isMachine }: ModesResult): Panel[] {
-  const least = modes.find(({ mode }) => mode === 'nftables');
-  const note = `${size(shape)}, 1 = nftables mode${isMachine ? ' (emulated machine: read the ratios)' : ''}`;
-  const change = median(least?.change ?? []);
-  return [
-    {
-      title: 'All modes: one endpoint changed',
-      note,
-      bars: [
-        ...modes.map(({ mode, change: own }) =>
-          bar(`slicewire, ${mode} mode`, median(own) / change, `${median(own).toFixed(0)} ms`),
-        ),
-        bar('one chain, kube-proxy nftables', median(rival.change) / change, `${median(rival.change).toFixed(0)} ms`),
-      ],
-    },
-    {
-      title: 'All modes: cold start',
-      note,
-      bars: [
-        ...modes.map(({ mode, cold }) =>
-          bar(`slicewire, ${mode} mode`, cold / (least?.cold ?? Number.NaN), seconds(cold)),
-        ),
-        bar(
-          'nft -f alone, kube-proxy nftables',
-          median(rival.load) / (least?.cold ?? Number.NaN),
-          seconds(median(rival.load)),
-        ),
-      ],
-    },
-  ];
-}
-
-/** nftables mode with its reading of lists, beside `nft -f` of the same state and of kube-proxy's layout. */
-function againstLayout({ starts }: NftablesResult): Panel {
-  return {
-    title: 'nftables mode: cold start, exec to all elements',
-    note: '1 = nft -f of the same state, without reading any list',
-    bars: starts.filter(isPlain).flatMap(({ shape, cold, floor, rival }) => {
-      const least = median(floor);
-      const own = bar(`slicewire, ${size(shape)}`, median(cold) / least, seconds(median(cold)));
-      if (rival.length === 0) return [own];
-      return [own, bar(`kube-proxy's layout, ${size(shape)}`, median(rival) / least, seconds(median(rival)))];
-    }),
-  };
-}
-
-function bar(label: string, value: number, text: string): Bar {
-  return { label, value, text };
-}
-
-const seconds = (milliseconds: number) => `${(milliseconds / 1000).toFixed(1)} s`;
-
-function panelText({ title, note, bars }: Panel, top: number): string {
-  const most = Math.max(1, ...bars.map(({ value }) => value));
-  const scale = (WIDTH - LEFT - 130) / most;
-  const lines = [
-    `<text class="h" x="12" y="${top + 16}">${title}</text>`,
-    `<text class="n" x="12" y="${top + 34}">${note}</text>`,
-  ];
-  for (const [i, { label, value, text }] of bars.entries()) {
-    const y = top + HEAD + i * (BAR + GAP);
-    const colour = label.startsWith('slicewire') ? '#2563eb' : '#9ca3af';
-    lines.push(
-      `<text x="${LEFT - 8}" y="${y + 13}" text-anchor="end">${label.replace('&', '&amp;')}</text>`,
-      `<rect x="${LEFT}" y="${y}" width="${Math.max(1, value * scale).toFixed(1)}" height="${BAR}" rx="2" fill="${colour}"/>`,
-      `<text x="${(LEFT + value * scale + 6).toFixed(1)}" y="${y + 13}">${value.toFixed(2)} (${text})</text>`,
-    );
-  }
-  const base = LEFT + scale;
-  const bottom = top + HEAD + bars.length * (BAR + GAP) - GAP + 3;
-  lines.push(
-    `<line x1="${base.toFixed(1)}" x2="${base.toFixed(1)}" y1="${top + HEAD - 4}" y2="${bottom}" stroke="#111827" stroke-dasharray="3 3"/>`,
-  );
-  return lines.join('\n');
 }

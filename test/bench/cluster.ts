@@ -16,18 +16,33 @@ export interface ClusterShape {
   readonly nodePorts?: number;
   /** Share of Services with session affinity, 0 to 1. */
   readonly affinity?: number;
-  /** Share of Services with `externalTrafficPolicy: Local`, 0 to `nodePorts`, as they all have a node port. */
-  readonly localPolicy?: number;
   /** Share of endpoints that are not ready, 0 to 1; the last of a Service always is. */
   readonly unready?: number;
+  /** Whether some of the last Services are out of the ordinary (`variantAt`). */
+  readonly hasVariants?: boolean;
 }
+
+/** Services out of the ordinary: with a node port and a load balancer's address, with ClientIP affinity, of UDP. */
+export const VARIANTS = ['reached', 'sticky', 'udp'] as const;
+export type Variant = (typeof VARIANTS)[number];
+
+/** The number of such a Service: they come before the last one, which is plain. */
+export function variantAt({ services }: ClusterShape, variant: Variant): number {
+  return services - 2 - VARIANTS.indexOf(variant);
+}
+
+function variantOf(shape: ClusterShape, n: number): Variant | undefined {
+  return shape.hasVariants === true ? VARIANTS[shape.services - 2 - n] : undefined;
+}
+
+/** The node port and the address of the load balancer of the Service that is reached from outside. */
+export const VARIANT_NODE_PORT = 32_767;
+export const LOAD_BALANCER = '203.0.113.10';
 
 /** Which endpoints a Service has. */
 export interface Moment {
   /** How often the last endpoint was replaced; each time by an address that nobody else ever has. */
   readonly turn?: number;
-  /** How often all of them were. */
-  readonly generation?: number;
   /** When that happened, as the slices' annotation tells it. */
   readonly changedAt?: string;
 }
@@ -47,12 +62,11 @@ export const FIRST = 2;
 export const TARGET_PORT = 8080;
 const NODES = 100;
 const ZONES = ['zone-a', 'zone-b', 'zone-c'];
-/** Steps over the Service range that meet every address once: odd, so prime to 2^20. */
+/** Steps over the addresses of Services that meet each of them once: their number is a prime. */
 const SPREAD = 611_953;
+const ADDRESSES = 2 ** 20 - 3;
 const POD_NETWORK = 0x0a80_0000;
 const PODS = 2 ** 23;
-/** Addresses of generations begin in the middle of the pods', so that no turn meets them. */
-const GENERATIONS = PODS / 2;
 /** Pods of the first two Services are below it. */
 const FIRST_POD = 256;
 const NODE_PORT = 30_000;
@@ -80,8 +94,9 @@ function dotted(bits: number): string {
   return fromBinary(bits.toString(2).padStart(32, '0'));
 }
 
+/** Of 10.96.0.0/12, without the first and the last address, which an API server gives to no Service. */
 export function clusterIP(n: number): string {
-  return dotted(0x0a600000 + ((n * SPREAD) % 2 ** 20));
+  return dotted(0x0a600001 + ((n * SPREAD) % ADDRESSES));
 }
 
 /** A number of 32 bits that looks like chance, the same for the same numbers (murmur3's last step). */
@@ -135,7 +150,8 @@ function kindOf(shape: ClusterShape, n: number): Kind {
     ];
     return { namespace: 'kube-system', name: 'kube-dns', ports, endpoints: 2 };
   }
-  const ports = [{ name: 'http', ...TCP, port: 80, targetPort: TARGET_PORT }];
+  const protocol = variantOf(shape, n) === 'udp' ? 'UDP' : 'TCP';
+  const ports = [{ name: 'http', protocol, port: 80, targetPort: TARGET_PORT } as const];
   return { namespace: `team-${n % 40}`, name: `svc-${n}`, ports, endpoints: shape.endpoints };
 }
 
@@ -146,21 +162,18 @@ export function serviceKey(shape: ClusterShape, n: number): string {
 }
 
 /** Throws RangeError where the addresses end. */
-function podNumber(shape: ClusterShape, n: number, i: number, { turn = 0, generation = 0 }: Moment): number {
+function podNumber(shape: ClusterShape, n: number, i: number, { turn = 0 }: Moment): number {
   const { services, endpoints } = shape;
   const isLast = i === kindOf(shape, n).endpoints - 1;
   if (isLast && turn > 0) {
     const start = FIRST_POD + services * endpoints;
-    return within(start + (turn - 1) * services + n, GENERATIONS);
+    return existing(start + (turn - 1) * services + n);
   }
-  // The first two Services may have more endpoints than the others: room for three.
-  const room = Math.max(3, endpoints);
-  if (generation > 0) return within(GENERATIONS + ((generation - 1) * services + n) * room + i, PODS);
-  return n < FIRST ? 16 * (n + 1) + i : within(FIRST_POD + n * endpoints + i, GENERATIONS);
+  return n < FIRST ? 16 * (n + 1) + i : existing(FIRST_POD + n * endpoints + i);
 }
 
-function within(pod: number, end: number): number {
-  if (pod >= end) throw new RangeError('the pods of this cluster have no addresses left: fewer turns or generations');
+function existing(pod: number): number {
+  if (pod >= PODS) throw new RangeError('the pods of this cluster have no addresses left: fewer turns');
   return pod;
 }
 
@@ -178,7 +191,7 @@ function endpointOf(shape: ClusterShape, n: number, i: number, moment: Moment): 
     targetRef: {
       kind: 'Pod',
       namespace,
-      name: `${name}-${suffix(5, n, moment.generation ?? 0)}${suffix(5, n)}-${suffix(5, pod, 1)}`,
+      name: `${name}-${suffix(5, n, 0)}${suffix(5, n)}-${suffix(5, pod, 1)}`,
       uid: uid(pod, 2),
     },
     zone: ZONES[node % ZONES.length],
@@ -221,7 +234,7 @@ export function sliceOf(shape: ClusterShape, n: number, at: number, moment: Mome
       generateName: `${name}-`,
       namespace,
       uid: uid(n, at, 5),
-      generation: 1 + (moment.turn ?? 0) + (moment.generation ?? 0),
+      generation: 1 + (moment.turn ?? 0),
       creationTimestamp: CREATED,
       labels,
       annotations: { [TRIGGER]: moment.changedAt ?? CREATED },
@@ -239,20 +252,21 @@ export function sliceCount(shape: ClusterShape, n: number): number {
 }
 
 /** Throws RangeError for shares that cannot be had. */
-function nodePortOf({ services, nodePorts = 0, localPolicy = 0 }: ClusterShape, n: number): object {
+function nodePortOf(shape: ClusterShape, n: number): object {
+  const { services, nodePorts = 0 } = shape;
+  if (variantOf(shape, n) === 'reached')
+    return { type: 'LoadBalancer', nodePort: VARIANT_NODE_PORT, externalTrafficPolicy: 'Cluster' };
   if (Math.floor(services * nodePorts) > NODE_PORTS) throw new RangeError(`node ports end at ${NODE_PORTS}`);
-  if (localPolicy > nodePorts) throw new RangeError('the local policy is of Services with a node port');
   if (n < FIRST || !isOf(nodePorts, n)) return { type: 'ClusterIP' };
-  const rank = Math.floor(n * nodePorts);
-  const isLocal = isOf(localPolicy / nodePorts, rank);
-  return { type: 'NodePort', nodePort: NODE_PORT + rank, externalTrafficPolicy: isLocal ? 'Local' : 'Cluster' };
+  return { type: 'NodePort', nodePort: NODE_PORT + Math.floor(n * nodePorts), externalTrafficPolicy: 'Cluster' };
 }
 
 export function serviceOf(shape: ClusterShape, n: number): object {
   const { namespace, name, ports } = kindOf(shape, n);
   const { nodePort, ...type } = nodePortOf(shape, n) as { nodePort?: number };
   // Half a share further, so that it is not the Services with node ports that have it.
-  const isSticky = n >= FIRST && isOf(shape.affinity ?? 0, n + Math.floor(0.5 / (shape.affinity ?? 1)));
+  const isOfShare = n >= FIRST && isOf(shape.affinity ?? 0, n + Math.floor(0.5 / (shape.affinity ?? 1)));
+  const variant = variantOf(shape, n);
   const affinity = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
   return {
     kind: 'Service',
@@ -272,12 +286,12 @@ export function serviceOf(shape: ClusterShape, n: number): object {
       clusterIP: clusterIP(n),
       clusterIPs: [clusterIP(n)],
       ...type,
-      ...(isSticky ? affinity : { sessionAffinity: 'None' }),
+      ...(isOfShare || variant === 'sticky' ? affinity : { sessionAffinity: 'None' }),
       ipFamilies: ['IPv4'],
       ipFamilyPolicy: 'SingleStack',
       internalTrafficPolicy: 'Cluster',
     },
-    status: { loadBalancer: {} },
+    status: { loadBalancer: variant === 'reached' ? { ingress: [{ ip: LOAD_BALANCER }] } : {} },
   };
 }
 
@@ -285,7 +299,7 @@ export function serviceOf(shape: ClusterShape, n: number): object {
 export function podOf(shape: ClusterShape, n: number, i: number, turn: number): object {
   const { namespace, name } = kindOf(shape, n);
   const pod = FIRST_POD + n * shape.endpoints + i;
-  const address = dotted(POD_NETWORK + (turn === 0 ? pod : GENERATIONS + turn));
+  const address = dotted(POD_NETWORK + (turn === 0 ? pod : PODS / 2 + turn));
   const condition = (type: string) => ({ type, status: 'True', lastProbeTime: null, lastTransitionTime: CREATED });
   return {
     kind: 'Pod',
@@ -335,19 +349,10 @@ export function podOf(shape: ClusterShape, n: number, i: number, turn: number): 
   };
 }
 
-function objectsAt(shape: ClusterShape, n: number, moment: Moment): object[] {
-  const slices = Array.from({ length: sliceCount(shape, n) }, (_, at) => sliceOf(shape, n, at, moment));
-  return [serviceOf(shape, n), ...slices];
-}
-
 /** The n-th Service and its slices; `turn` replaces the last endpoint. */
 export function objectsOf(shape: ClusterShape, n: number, turn = 0): object[] {
-  return objectsAt(shape, n, { turn });
-}
-
-/** The n-th Service and its slices, all endpoints replaced. */
-export function rolled(shape: ClusterShape, n: number, generation: number): object[] {
-  return objectsAt(shape, n, { generation });
+  const slices = Array.from({ length: sliceCount(shape, n) }, (_, at) => sliceOf(shape, n, at, { turn }));
+  return [serviceOf(shape, n), ...slices];
 }
 
 /**

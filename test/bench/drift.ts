@@ -55,6 +55,7 @@ export function driftAims(all: readonly DriftResult[]): Aim[] {
       at: size(result),
       aim: ms(AIMS[result.mode]),
       found: ms(found),
+      beside: `the bare tool ${ms(quantile(result.floor, 0.99))}`,
       isReached: found < AIMS[result.mode],
     };
   });

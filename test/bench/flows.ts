@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
+import { ms, table } from './text.ts';
 
 const INSIDE = fileURLToPath(new URL('./flows-inside.ts', import.meta.url));
 const NEVER = new AbortController().signal;
@@ -28,4 +29,24 @@ export async function measureFlows({ flows, others, stale }: FlowsOptions): Prom
   } finally {
     await lab.remove();
   }
+}
+
+export function flowsSection(all: readonly FlowsMeasured[]): string {
+  return `## Stale UDP flows
+
+A sweep of the kernel's table of connections lists the UDP flows, judges each, and deletes the stale ones; it runs beside syncs and does not delay them.
+Floor: \`conntrack -L -p udp\` (lists, deletes nothing) and \`conntrack -D\` of the stale flows by their common destination
+(one command for the flows of as many Services).
+Longest: the longest time that one step of the sweep held the event loop.
+After a sweep the agent rests nine times as long as the sweep took.
+
+${table(
+  ['UDP flows', 'other flows', 'stale', 'sweep', 'sweep with nothing stale', 'longest', 'conntrack -L', 'conntrack -D'],
+  all.map((m) => [
+    `${m.flows}`,
+    `${m.others}`,
+    `${m.stale}`,
+    ...[m.sweep, m.sweepOfNone, m.longest, m.list, m.remove].map((milliseconds) => ms(milliseconds)),
+  ]),
+)}`;
 }

@@ -6,11 +6,6 @@ import { InsideProcess } from './inside.ts';
 const PROGRAM = fileURLToPath(new URL('./health-inside.ts', import.meta.url));
 
 export interface HealthAnswer {
-  readonly asked: number;
-  /** Milliseconds that an answer took at most. */
-  readonly longest: number;
-  /** Questions without an answer after the first that had one. */
-  readonly unanswered: number;
   /** The longer ones. */
   readonly waits: readonly Wait[];
 }
@@ -35,9 +30,12 @@ export class HealthWatch {
     this.#process = new InsideProcess({ lab, namespace: 'node', program: PROGRAM });
   }
 
+  /** All that it saw. */
   async end(): Promise<HealthAnswer> {
-    const answer = await this.#process.ask({ kind: 'end' });
+    return await this.#process.ask({ kind: 'end' });
+  }
+
+  async stop(): Promise<void> {
     await this.#process.stop();
-    return answer;
   }
 }

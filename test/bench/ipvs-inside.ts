@@ -1,6 +1,6 @@
 /**
  * IPVS mode, measured where the kernel has IPVS: run in the virtual machine, or natively. Prints one line of JSON for each
- * size. Beside each figure is what an administrator would use for the same state, in the same run.
+ * size, and one of the agent beside kube-proxy. Beside each figure is what an administrator would use for the same state, in the same run.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,6 +14,7 @@ import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-under-test.ts';
 import { type ChangeResult, measureChange } from './change.ts';
 import { type ClusterShape, ENDPOINTS, objectsOf } from './cluster.ts';
 import { MARK } from './ipvs-mark.ts';
+import { measureProxies, type ProxiesResult, type ProxyPlan } from './proxies.ts';
 
 const CHANGES = 20;
 
@@ -143,6 +144,20 @@ async function byTools(lab: Lab, folder: string): Promise<{ ipvsadm: number; ip:
   return { ipvsadm, ip, ipset };
 }
 
+/** Either proxy as a process. kube-proxy starts a process of `ipset` for each entry, a second each in an emulated machine: a small cluster. */
+const beside = { shape: { services: 100, endpoints: ENDPOINTS }, mode: 'ipvs', rest: 0, isWatched: false } as const;
+const PLANS: readonly ProxyPlan[] = [
+  { ...beside, proxy: 'slicewire', runs: 3, changes: 10, churn: 5, periods: [], restarts: 1 },
+  { ...beside, proxy: 'kube-proxy', runs: 1, changes: 3, churn: 5, periods: [], restarts: 1 },
+];
+
+/** A line that this prints. */
+export type IpvsLine = { readonly parts: IpvsMeasured } | { readonly proxies: ProxiesResult };
+
+function say(line: IpvsLine): void {
+  process.stdout.write(`\n${MARK}${JSON.stringify(line)}\n`);
+}
+
 for (const size of process.argv.slice(2).map(Number)) {
   const parts = await measure(size);
   const agent = await measureChange({
@@ -150,5 +165,6 @@ for (const size of process.argv.slice(2).map(Number)) {
     changes: CHANGES,
     mode: 'ipvs',
   });
-  process.stdout.write(`\n${MARK}${JSON.stringify({ ...parts, agent })}\n`);
+  say({ parts: { ...parts, agent } });
 }
+say({ proxies: await measureProxies({ kubeProxy: process.env.KUBE_PROXY, plans: PLANS, tooLong: [] }) });

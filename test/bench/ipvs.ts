@@ -1,18 +1,29 @@
 /** `npm run bench:ipvs`: measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. */
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
 import { runThere } from '../vm/run-there.ts';
 import { ENDPOINTS } from './cluster.ts';
-import type { IpvsMeasured } from './ipvs-inside.ts';
+import type { IpvsLine, IpvsMeasured } from './ipvs-inside.ts';
 import { MARK } from './ipvs-mark.ts';
-import { median, quantile, spread, table } from './text.ts';
+import type { ProxiesResult } from './proxies.ts';
+import { rivalName } from './proxies-page.ts';
+import { median, ms, percent, quantile, size, spread, spreadOf, table } from './text.ts';
 
-commandLine({
+const { values } = commandLine({
   command: 'npm run bench:ipvs',
   about:
     'Measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. Needs root.',
+  options: {
+    'kube-proxy': { type: 'string', value: 'PATH', help: 'the real kube-proxy, to be measured beside slicewire' },
+  },
 });
+const { 'kube-proxy': kubeProxy } = values;
+if (kubeProxy !== undefined) {
+  if (!existsSync(kubeProxy)) throw new Error(`--kube-proxy ${kubeProxy}: there is no such file`);
+  // It goes along into the machine.
+  process.env.KUBE_PROXY = kubeProxy;
+}
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -20,27 +31,32 @@ const SIZES = [1000, 5000];
 
 interface Results {
   readonly measured: readonly IpvsMeasured[];
+  readonly proxies: ProxiesResult;
   readonly where: string;
 }
 
 /** Throws when it did not measure all sizes. */
 async function measureIpvs(sizes: readonly number[]): Promise<Results> {
   const measured: IpvsMeasured[] = [];
-  const { said, isMachine } = await runThere<IpvsMeasured>({
+  let proxies: ProxiesResult | undefined;
+  const { said, isMachine } = await runThere<IpvsLine>({
     args: [here('./ipvs-inside.ts'), ...sizes.map(String)],
     mark: MARK,
-    onResult: (one) => measured.push(one),
+    onResult: (line) => {
+      if ('parts' in line) measured.push(line.parts);
+      else proxies = line.proxies;
+    },
   });
-  if (measured.length !== sizes.length) throw new Error(said.join('\n'));
+  if (measured.length !== sizes.length || proxies === undefined) throw new Error(said.join('\n'));
   return {
-    measured,
+    ...{ measured, proxies },
     where: isMachine ? 'the virtual machine (test/vm/machine), whose processors are emulated' : 'this kernel',
   };
 }
 
-function page({ measured, where }: Results): string {
+function page({ measured, proxies, where }: Results): string {
   const at = (m: IpvsMeasured) => `${m.services}`;
-  const ms = (milliseconds: number) => `${milliseconds.toFixed(1)} ms`;
+  const tenths = (milliseconds: number) => ms(milliseconds, 1);
   const times = (a: number, b: number) => `${(a / b).toFixed(1)}`;
   const [small] = measured;
   return `# Benchmarks of IPVS mode
@@ -60,13 +76,15 @@ ${table(
   measured.map((m) => [
     at(m),
     spread([m.agent.cold]),
-    ms(median(m.agent.change)),
-    ms(quantile(m.agent.change, 0.95)),
+    tenths(median(m.agent.change)),
+    tenths(quantile(m.agent.change, 0.95)),
     times(median(m.agent.change), median(small?.agent.change ?? [])),
   ]),
 )}
 
 Aim: no growth with N.
+
+${besideKubeProxy(proxies)}
 
 ## Cold sync
 
@@ -101,8 +119,8 @@ ${table(
   ['Services', 'median', 'p95', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
   measured.map((m) => [
     at(m),
-    ms(median(m.change)),
-    ms(quantile(m.change, 0.95)),
+    tenths(median(m.change)),
+    tenths(quantile(m.change, 0.95)),
     times(median(m.change), median(small?.change ?? [])),
     `${m.messages}`,
     `${m.processes}`,
@@ -120,6 +138,30 @@ ${table(
   measured.map((m) => [at(m), spread([m.restart]), `${m.rewritten}`]),
 )}
 `;
+}
+
+function besideKubeProxy(result: ProxiesResult): string {
+  const rival = rivalName(result);
+  const { measured, missing } = result;
+  return `## Beside kube-proxy
+
+Both as processes, one after the other in the same namespace, with minSyncPeriod 1 s.
+kube-proxy starts a process of \`ipset\` for each entry of a set and for each look at one, which takes about a second on these processors.
+Memory is in megabytes, with children at the peak.
+
+${table(
+  [
+    ...['cluster', 'proxy', 'cold start', 'processor', 'one change, p50', '100 changes a second: processor', 'delay p99'],
+    ...['peak', 'at rest', 'of no file', 'restart'],
+  ],
+  measured.map((one) => [
+    ...[size(one.shape), one.proxy === 'kube-proxy' ? rival : one.proxy, spread(one.cold), spread(one.processor)],
+    one.change === undefined ? 'not run' : ms(median(one.change), 1),
+    ...(one.churn ?? []).flatMap((flow) => [percent(flow.processor), ms(flow.delays.p99, 1)]),
+    ...[spreadOf(one.peak), one.resident.toFixed(0), one.anonymous.toFixed(0)],
+    one.restart === undefined ? 'not run' : spread(one.restart),
+  ]),
+)}${missing.length === 0 ? '' : `\n\nNot measured:\n\n${missing.map((one) => `- ${one}`).join('\n')}`}`;
 }
 
 const OUTPUT = here('../../docs/benchmarks-ipvs.md');

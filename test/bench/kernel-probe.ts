@@ -7,7 +7,7 @@
  *     const took = ((await probe.seen(10_000)).get(address) - at) / 1e6;
  *
  * While rules are waited for, the kernel notifies each rule that is committed, which takes it time of its own: nothing
- * beside the agent's work for a few rules, a part of a cold start. For that, see when a connection stands (`connects.ts`).
+ * beside the agent's work for a few rules, a part of a cold start.
  */
 import { fileURLToPath } from 'node:url';
 import type { Lab } from '../../src/cli/lab/lab.ts';

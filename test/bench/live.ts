@@ -153,6 +153,7 @@ export function liveAims(all: readonly LiveResult[]): Aim[] {
       at: `${most.readers} pages, ${RATE} changes a second`,
       aim: percent(SHARE),
       found: percent(share),
+      beside: `without a page ${percent((all.find(({ readers }) => readers === 0)?.cost ?? 0) / 1000)}`,
       isReached: share <= SHARE,
     },
   ];

@@ -4,8 +4,8 @@
  */
 import { measureChange } from './change.ts';
 import { ENDPOINTS } from './cluster.ts';
+import { measureLayout } from './layout.ts';
 import { MARK, type ModesMeasured } from './modes.ts';
-import { measureRival } from './nftables.ts';
 import { Trial } from './trial.ts';
 
 const CHANGES = 20;
@@ -16,5 +16,5 @@ for (const mode of ['iptables', 'ipvs', 'nftables'] as const) {
   const { cold, change } = await measureChange({ shape, changes: CHANGES, mode });
   modes.push({ mode, cold, change });
 }
-const rival = await Trial.of({ shape, mode: 'nftables' }, measureRival);
-process.stdout.write(`\n${MARK}${JSON.stringify({ shape, modes, rival })}\n`);
+const layout = await Trial.of({ shape, mode: 'nftables' }, measureLayout);
+process.stdout.write(`\n${MARK}${JSON.stringify({ shape, modes, layout })}\n`);

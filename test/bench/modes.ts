@@ -2,7 +2,8 @@
 import { fileURLToPath } from 'node:url';
 import { runThere } from '../vm/run-there.ts';
 import type { ClusterShape } from './cluster.ts';
-import type { RivalMeasured } from './nftables.ts';
+import type { LayoutMeasured } from './layout.ts';
+import { median, ms, ratio, size, spread, table } from './text.ts';
 import type { BenchMode } from './trial.ts';
 
 export const MARK = '@modes ';
@@ -19,7 +20,7 @@ export interface ModesMeasured {
     readonly change: readonly number[];
   }[];
   /** kube-proxy's nftables layout. */
-  readonly rival: RivalMeasured;
+  readonly layout: LayoutMeasured;
 }
 
 export interface ModesResult extends ModesMeasured {
@@ -39,4 +40,30 @@ export async function measureModes(services: number): Promise<ModesResult> {
   });
   if (measured === undefined) throw new Error(said.join('\n'));
   return { ...(measured as ModesMeasured), isMachine };
+}
+
+export function modesSection({ shape, modes, layout, isMachine }: ModesResult): string {
+  const where = isMachine ? 'the virtual machine (test/vm/machine), whose processors are emulated' : 'this kernel';
+  const least = modes.find(({ mode }) => mode === 'nftables');
+  const row = (name: string, cold: number, change: readonly number[]) => [
+    name,
+    spread([cold]),
+    ratio(cold, least?.cold ?? Number.NaN),
+    ms(median(change), 1),
+    ratio(median(change), median(least?.change ?? [])),
+  ];
+  return `## The three modes side by side
+
+${size(shape)} on one kernel that has all three: ${where}; read the ratios.
+Cold start: from exec to the end of the first sync, lists included.
+One change: one endpoint, from event to kernel, minSyncPeriod 0.
+The last row is kube-proxy's nftables layout of the same Services: one \`nft -f\` of a prepared text, and one chain more.
+
+${table(
+  ['', 'cold start', 'beside nftables mode', 'one change, p50', 'beside nftables mode'],
+  [
+    ...modes.map(({ mode, cold, change }) => row(`slicewire, ${mode}`, cold, change)),
+    row("kube-proxy's nftables layout, `nft -f` alone", median(layout.load), layout.change),
+  ],
+)}`;
 }

@@ -4,7 +4,6 @@ import test from 'node:test';
 import { startChild } from '../../src/kernel/commands.ts';
 import { until } from '../helpers/base/until.ts';
 import { MemorySampler, processorTime, residentMemory, treeMemory, treeOf } from './process-cost.ts';
-import { StartCounter } from './process-starts.ts';
 
 const MEGABYTE = 2 ** 20;
 
@@ -48,13 +47,4 @@ test('memory of a process, and of a tree with the most that it was', async () =>
   const most = await sampler.stop();
   assert.ok(most.peak > alone + 80 * MEGABYTE, `${most.peak} ${alone}`);
   assert.ok(most.samples > 5);
-});
-
-test('processes that are started, by descendants as well', async (t) => {
-  const counter = await StartCounter.of(process.pid);
-  if (counter === undefined) return t.skip('the kernel does not tell');
-  const child = startChild({ file: 'sh', args: ['-c', 'true; /bin/true; (/bin/true; /bin/true)'] });
-  await child.ended;
-  const { processes, programs } = counter.stop();
-  assert.deepEqual([processes >= 4, programs], [true, 4]);
 });

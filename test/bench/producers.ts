@@ -8,6 +8,7 @@ import { type Child, startChild } from '../../src/kernel/commands.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
 import { FIRST, nodeObject, podOf, serviceOf } from './cluster.ts';
 import { processorTime, residentMemory } from './process-cost.ts';
+import { type Aim, median, ms, quantile, ratio, size, table } from './text.ts';
 import { EXECUTABLE } from './trial.ts';
 
 export interface ProducersOptions {
@@ -171,4 +172,66 @@ class PodCluster {
     const pods = services * endpoints;
     return { processor: (time() - before) / pods, writes: (slices() - written) / pods };
   }
+}
+
+/** The cost of one changed Pod, beside the same in the smallest cluster. */
+export function producersAims([small, ...larger]: readonly ProducersResult[]): Aim[] {
+  return larger.map((result) => {
+    const times = result.processor / (small?.processor ?? Number.NaN);
+    return {
+      what: 'rolling update, cost of a changed Pod',
+      at: size({ services: result.services, endpoints: result.pods }),
+      aim: 'as at 1,000 (1.5 ×)',
+      found: `${ms(result.processor, 2)}, ${times.toFixed(2)} ×`,
+      beside:
+        small === undefined
+          ? ''
+          : `${ms(small.processor, 2)} at ${size({ services: small.services, endpoints: small.pods })}`,
+      isReached: times <= 1.5,
+    };
+  });
+}
+
+export function producersSection(all: readonly ProducersResult[]): string {
+  const small = all[0];
+  return `## Slices from Pods
+
+\`slicewire controller\`, one replica, with an API server in another process.
+
+- Cold: from exec until the slices and the Endpoints of all Services are written, one by one, 5 of each at a time.
+- Changes: ${small?.changes ?? 0} Pods replaced by others, one after another, from the event to the arrival of the slice's write.
+- Floor: a program that watches Pods and writes a slice at each event, and does nothing else.
+- Rolling update: all Pods of ${small?.rolled ?? 0} Services, and the cost of each Pod.
+
+${table(
+  [
+    'Services × Pods',
+    'cold',
+    'writes a second',
+    'memory',
+    'change p50',
+    'p99',
+    'floor, p50',
+    'p50 / that at the first',
+    'CPU a Pod',
+    'of it / the first',
+    'slices written a Pod',
+  ],
+  all.map((m) => [
+    size({ services: m.services, endpoints: m.pods }),
+    `${(m.cold / 1000).toFixed(1)} s`,
+    ((2 * m.services) / (m.cold / 1000)).toFixed(0),
+    `${m.resident.toFixed(0)} MB`,
+    ms(median(m.change), 2),
+    ms(quantile(m.change, 0.99), 2),
+    ms(median(m.floor), 2),
+    ratio(median(m.change), median(small?.change ?? [])),
+    ms(m.processor, 2),
+    ratio(m.processor, small?.processor ?? Number.NaN),
+    m.writes.toFixed(2),
+  ]),
+)}
+
+The controller finds Pods by their labels, and Services by the rarest label of their selector: it walks neither list.
+A sync reads the Pods of one Service and its slices.`;
 }

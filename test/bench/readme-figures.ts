@@ -4,20 +4,20 @@
  *   node test/bench/readme-figures.ts      writes it
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { Results } from './page.ts';
-import type { ProxyName, RivalMeasured, RivalMode } from './rivals.ts';
-import { rivalName } from './rivals-page.ts';
-import { duration, median, percent, size, table } from './text.ts';
-import type { WayMeasured } from './traffic.ts';
+import type { ProxiesResult, ProxyMeasured, ProxyMode, ProxyName } from './proxies.ts';
+import { measuredOf, rivalName } from './proxies-page.ts';
+import { type Results, readResults } from './results.ts';
+import { duration, mean, median, percent, size, table } from './text.ts';
+import type { Rules } from './traffic.ts';
+import { connectCost } from './traffic-page.ts';
 
 const README = new URL('../../README.md', import.meta.url);
-const DATA = new URL('../../docs/benchmarks.json', import.meta.url);
 const BEGIN = '<!-- figures: node test/bench/readme-figures.ts -->';
 const END = '<!-- end of figures -->';
 const PAGE = 'docs/benchmarks.md';
 const NOT_RUN = 'not run';
 
-type Figures = Pick<Results, 'rivals' | 'traffic'>;
+type Figures = Pick<Results, 'proxies' | 'traffic'>;
 
 /** The README with the figures of now. Throws when it has no place for them. */
 export function withFigures(readme: string, results: Figures): string {
@@ -27,11 +27,12 @@ export function withFigures(readme: string, results: Figures): string {
 }
 
 function figures(results: Figures): string {
-  const { rivals } = results;
-  return `${table(['', rivalName(rivals), 'slicewire'], [...rivalRows(results), trafficRow(results)])}
+  const { figures: proxies, server } = results.proxies;
+  return `${table(['', rivalName(proxies), 'slicewire'], [...proxyRows(proxies), trafficRow(results)])}
 
-Measured in one run, one proxy after the other beside the same simulated API server. [The benchmarks](${PAGE}) have the machine, all
-sizes and modes, the floors, and the aims that slicewire misses.`;
+Measured in one run, one proxy after the other beside the same API server (${server}). [The benchmarks](${PAGE}) have the machine, all
+sizes and modes, the floors, and the aims that slicewire misses. kube-proxy 1.37 reads its table over netlink and syncs large clusters faster
+(k8s#137536); it was not measured.`;
 }
 
 const seconds = (value: number) =>
@@ -40,59 +41,59 @@ const megabytes = (value: number) => `${value.toFixed(0)} MB`;
 
 interface Row {
   readonly what: string;
-  readonly mode: RivalMode;
+  readonly mode: ProxyMode;
   readonly services: number;
-  readonly text: (one: RivalMeasured) => string | undefined;
+  readonly endpoints: number;
+  readonly text: (one: ProxyMeasured) => string | undefined;
 }
 
-const cold = (one: RivalMeasured) => seconds(median(one.cold));
-const memory = (one: RivalMeasured) => megabytes(one.anonymous);
-const change = (one: RivalMeasured) => (one.change === undefined ? undefined : duration(median(one.change)));
-const churn = (one: RivalMeasured) =>
-  one.churn === undefined ? undefined : `${percent(one.churn.processor)} of a core`;
+const cold = (one: ProxyMeasured) => seconds(median(one.cold));
+const memory = (one: ProxyMeasured) => megabytes(one.anonymous);
+const change = (one: ProxyMeasured) => (one.change === undefined ? undefined : duration(median(one.change)));
+const churn = ({ churn: [flow] = [] }: ProxyMeasured) =>
+  flow === undefined ? undefined : `${percent(flow.processor)} of a core`;
 
 /** One row for each question of a reader who has half a minute; docs/benchmarks.md has all. */
 const ROWS: readonly Row[] = [
-  { what: 'start to all rules', mode: 'nftables', services: 10_000, text: cold },
-  { what: 'one change', mode: 'nftables', services: 10_000, text: change },
-  { what: '100 changes a second', mode: 'nftables', services: 10_000, text: churn },
-  { what: 'anonymous memory', mode: 'nftables', services: 10_000, text: memory },
+  { what: 'start to all rules', mode: 'nftables', services: 10_000, endpoints: 5, text: cold },
+  { what: 'one change', mode: 'nftables', services: 10_000, endpoints: 5, text: change },
+  { what: '100 changes a second', mode: 'nftables', services: 10_000, endpoints: 5, text: churn },
+  { what: 'anonymous memory', mode: 'nftables', services: 10_000, endpoints: 5, text: memory },
 ];
 
-function rivalRows({ rivals: { measured } }: Figures): string[][] {
-  return ROWS.map(({ what, mode, services, text }) => {
-    const of = (proxy: ProxyName) =>
-      measured.find((one) => one.proxy === proxy && one.mode === mode && one.shape.services === services);
-    const [own, theirs] = [of('slicewire'), of('kube-proxy')];
-    const cluster = own === undefined ? services.toLocaleString('en') : size(own.shape);
-    const value = (one: RivalMeasured | undefined) => (one === undefined ? undefined : text(one));
-    return [`${mode}, ${cluster}, ${what}`, value(theirs) ?? NOT_RUN, link(value(own) ?? NOT_RUN, 'beside-kube-proxy')];
+function proxyRows(proxies: ProxiesResult): string[][] {
+  return ROWS.map(({ what, text, ...at }) => {
+    const value = (proxy: ProxyName) => {
+      const one = measuredOf(proxies, proxy, at);
+      return (one && text(one)) ?? NOT_RUN;
+    };
+    return [`${at.mode}, ${size(at)}, ${what}`, value('kube-proxy'), link(value('slicewire'), 'beside-kube-proxy')];
   });
 }
 
-/** CPU of a new connection in the mode where it matters, beside one to the bare Pod. */
-function trafficRow({ traffic: { clusters } }: Figures): string[] {
-  const { services, ways } = clusters.at(-1) ?? { services: 0, ways: [] };
-  const bare = ways.find(({ proxy }) => proxy === 'none')?.connects.pod;
-  const cost = (own: boolean) => costOf(ways.find((way) => way.mode === 'iptables' && isOf(way, own)));
-  const floor = bare === undefined ? '' : `, ${median(bare.processor).toFixed(0)} µs without a Service`;
-  const what = `iptables, ${services.toLocaleString('en')} Services, CPU per connection`;
-  return [what, cost(false), `${link(cost(true), 'connections-a-second-and-a-long-one')}${floor}`];
-}
-
-const isOf = ({ proxy }: WayMeasured, own: boolean) =>
-  own ? proxy === 'slicewire' : proxy === 'kube-proxy' || proxy === 'layout';
-
-function costOf(way: WayMeasured | undefined): string {
-  const service = way?.connects.service;
-  return service === undefined ? NOT_RUN : `${median(service.processor).toFixed(0)} µs`;
+/** The processor time of a new connection in the mode where it matters, beside one to the bare Pod. */
+function trafficRow({ traffic }: Figures): string[] {
+  const { clusters } = traffic.figures;
+  const largest = clusters.toSorted((a, b) => a.shape.services - b.shape.services).at(-1);
+  if (largest === undefined) return ['iptables, CPU per connection', NOT_RUN, NOT_RUN];
+  const text = (proxy: Rules['proxy']) => {
+    const cost = connectCost(largest, (rules) => rules.mode === 'iptables' && rules.proxy === proxy);
+    return cost === undefined ? undefined : `${cost.toFixed(0)} µs`;
+  };
+  // The real one does not come to an end with very many Services.
+  const layout = text('layout');
+  const theirs = text('kube-proxy') ?? (layout === undefined ? NOT_RUN : `${layout} (its layout as text)`);
+  const pod = largest.measured.find(({ proxy, kind, way }) => proxy === 'none' && kind === 'connects' && way === 'pod');
+  const floor = pod === undefined ? '' : `, ${mean(pod.processor).toFixed(0)} µs without a Service`;
+  const what = `iptables, ${largest.shape.services.toLocaleString('en')} Services, CPU per connection`;
+  return [what, theirs, `${link(text('slicewire') ?? NOT_RUN, 'traffic')}${floor}`];
 }
 
 const link = (text: string, section: string) => `[${text}](${PAGE}#${section})`;
 
 /** Writes README.md. */
 export function writeFigures(): void {
-  const results = JSON.parse(readFileSync(DATA, 'utf8')) as Results;
+  const results = readResults() as Results;
   writeFileSync(README, withFigures(readFileSync(README, 'utf8'), results));
 }
 

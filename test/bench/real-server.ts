@@ -9,14 +9,12 @@ import { RealApiServer, type RealServer } from '../helpers/cluster/api/real-api-
 import {
   type ClusterShape,
   churnStep,
-  endpointsOf,
   lastAddress,
-  type Moment,
   nodeObject,
   objectsOf,
-  SLICE_LIMIT,
   sliceCount,
   sliceOf,
+  variantAt,
 } from './cluster.ts';
 import { obey } from './inside.ts';
 import { nanoseconds } from './monotonic.ts';
@@ -61,7 +59,12 @@ async function makeObjects(client: KubeClient): Promise<void> {
   const left = all.values();
   const write = async () => {
     for (const n of left) {
-      for (const object of objectsOf(shape, n)) await client.write('POST', pathOf(object), sent(object));
+      for (const object of objectsOf(shape, n)) {
+        await client.write('POST', pathOf(object), sent(object));
+        // The server takes no status with a new object.
+        if (n === variantAt(shape, 'reached') && (object as Named).kind === 'Service')
+          await client.write('PUT', `${pathOf(object)}/${(object as Named).metadata.name}/status`, sent(object));
+      }
     }
   };
   await Promise.all(Array.from({ length: WRITERS }, write));
@@ -71,28 +74,13 @@ await makeObjects(client).catch(async (error: unknown) => {
   await server.stop();
   throw error;
 });
-/** How often all endpoints of a Service were replaced. */
-const generations = new Map<number, number>();
 
-async function putSlice(n: number, at: number, moment: Moment): Promise<SliceChange> {
-  const slice = sent(sliceOf(shape, n, at, { ...moment, changedAt: new Date().toISOString() }));
-  const isLast = at === sliceCount(shape, n) - 1;
-  const address = isLast
-    ? lastAddress(shape, n, moment)
-    : (endpointsOf(shape, n, moment)[(at + 1) * SLICE_LIMIT - 1]?.addresses[0] ?? '');
-  const since = nanoseconds();
-  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, slice);
-  return { n, address, at: since };
-}
-
+/** The last endpoint is in the last slice. */
 async function put(n: number, turn: number): Promise<SliceChange> {
-  return await putSlice(n, sliceCount(shape, n) - 1, { turn, generation: generations.get(n) ?? 0 });
-}
-
-async function roll(n: number, generation: number): Promise<SliceChange[]> {
-  generations.set(n, generation);
-  const all = Array.from({ length: sliceCount(shape, n) }, (_, at) => putSlice(n, at, { generation }));
-  return await Promise.all(all);
+  const slice = sent(sliceOf(shape, n, sliceCount(shape, n) - 1, { turn, changedAt: new Date().toISOString() }));
+  const at = nanoseconds();
+  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, slice);
+  return { n, address: lastAddress(shape, n, { turn }), at };
 }
 
 /** Each change has its moment: none waits for the write of the one before. */
@@ -114,19 +102,12 @@ async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]>
       return [];
     case 'put':
       return [await put(command.n, command.turn)];
-    case 'roll':
-      return await roll(command.n, command.generation);
     case 'churn':
       return await churn(command);
   }
 }
 
-/** Asked for only where somebody waits for them: the answer costs the server time. */
-async function watches({ kind }: ServerCommand): Promise<number> {
-  return kind === 'ready' ? await client.watches() : 0;
-}
-
 obey<ServerCommand, ServerAnswer>(
-  async (command) => ({ changes: await carryOut(command), kubeconfig, watches: await watches(command) }),
+  async (command) => ({ changes: await carryOut(command), kubeconfig }),
   () => server.stop(),
 );

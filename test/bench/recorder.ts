@@ -161,6 +161,7 @@ export function recorderAims(all: readonly RecorderResult[]): Aim[] {
       what: 'flight recorder, processor and memory',
       at: `${size({ services, endpoints })}, ${RATE} changes a second`,
       aim: `${percent(SHARE)} and ${(MAX_RECORDER_BYTES / 2 ** 20).toFixed(0)} MB`,
+      beside: `a change without it ${ms(median(result.floor), 3)}`,
       found: `${percent(shareOf(result))} and ${(bytes / 2 ** 20).toFixed(1)} MB`,
       isReached: shareOf(result) <= SHARE && bytes <= MAX_RECORDER_BYTES,
     };

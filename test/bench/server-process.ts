@@ -53,25 +53,11 @@ export class ServerProcess {
     this.kubeconfig = kubeconfig;
   }
 
-  get pid(): number | undefined {
-    return this.#process.pid;
-  }
-
-  /** Watches that are open. */
-  async watches(): Promise<number> {
-    return (await this.#process.ask({ kind: 'ready' })).watches;
-  }
-
   /** Replace the last endpoint of the n-th Service by one that it never had: `lastAddress(shape, n, { turn })`. */
   async put(n: number, turn: number): Promise<SliceChange> {
     const [change] = (await this.#process.ask({ kind: 'put', n, turn })).changes;
     if (change === undefined) throw new Error('nothing was changed');
     return change;
-  }
-
-  /** Replace all endpoints of the n-th Service; one change a slice. Generations begin at 1. */
-  async roll(n: number, generation: number): Promise<readonly SliceChange[]> {
-    return (await this.#process.ask({ kind: 'roll', n, generation })).changes;
   }
 
   /**

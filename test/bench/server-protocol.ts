@@ -5,8 +5,6 @@ export type ServerCommand =
   | { readonly kind: 'ready' }
   /** Replace the last endpoint of the n-th Service. */
   | { readonly kind: 'put'; readonly n: number; readonly turn: number }
-  /** Replace all endpoints of the n-th Service, slice by slice. */
-  | { readonly kind: 'roll'; readonly n: number; readonly generation: number }
   | ({ readonly kind: 'churn' } & Churn);
 
 export interface Churn {
@@ -28,7 +26,5 @@ export interface SliceChange {
 /** What a client needs to know of the server, and what the command changed. */
 export interface ServerAnswer {
   readonly kubeconfig: string;
-  /** Watches that are open. */
-  readonly watches: number;
   readonly changes: readonly SliceChange[];
 }

@@ -5,18 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { itemBytes } from '../helpers/cluster/api/api-protobuf.ts';
 import { ApiServer } from '../helpers/cluster/api/api-server.ts';
-import {
-  type ClusterShape,
-  churnStep,
-  endpointsOf,
-  lastAddress,
-  type Moment,
-  nodeObject,
-  objectsOf,
-  SLICE_LIMIT,
-  sliceCount,
-  sliceOf,
-} from './cluster.ts';
+import { type ClusterShape, churnStep, lastAddress, nodeObject, objectsOf, sliceCount, sliceOf } from './cluster.ts';
 import { obey } from './inside.ts';
 import { nanoseconds } from './monotonic.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
@@ -27,30 +16,15 @@ const BOOKMARKS = 10_000;
 const shape = JSON.parse(process.argv[2] ?? '') as ClusterShape;
 const server = await ApiServer.start({ tls: true });
 const kubeconfig = await server.kubeconfig();
-/** How often all endpoints of a Service were replaced. */
-const generations = new Map<number, number>();
 
-function putSlice(n: number, at: number, moment: Moment): SliceChange {
-  const slice = sliceOf(shape, n, at, { ...moment, changedAt: new Date().toISOString() });
-  let sent = 0;
-  server.put(slice, () => {
-    sent = nanoseconds();
-  });
-  return { n, address: addressOf(n, at, moment), at: sent };
-}
-
-function addressOf(n: number, at: number, moment: Moment): string {
-  if (at === sliceCount(shape, n) - 1) return lastAddress(shape, n, moment);
-  return endpointsOf(shape, n, moment)[(at + 1) * SLICE_LIMIT - 1]?.addresses[0] ?? '';
-}
-
+/** The last endpoint is in the last slice. */
 function put(n: number, turn: number): SliceChange {
-  return putSlice(n, sliceCount(shape, n) - 1, { turn, generation: generations.get(n) ?? 0 });
-}
-
-function roll(n: number, generation: number): SliceChange[] {
-  generations.set(n, generation);
-  return Array.from({ length: sliceCount(shape, n) }, (_, at) => putSlice(n, at, { generation }));
+  const slice = sliceOf(shape, n, sliceCount(shape, n) - 1, { turn, changedAt: new Date().toISOString() });
+  let at = 0;
+  server.put(slice, () => {
+    at = nanoseconds();
+  });
+  return { n, address: lastAddress(shape, n, { turn }), at };
 }
 
 /** Each change has its moment: what comes late does not move the others. */
@@ -72,8 +46,6 @@ async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]>
       return [];
     case 'put':
       return [put(command.n, command.turn)];
-    case 'roll':
-      return roll(command.n, command.generation);
     case 'churn':
       return await churn(command);
   }
@@ -87,6 +59,6 @@ server.compact();
 for (const kind of ['Service', 'EndpointSlice']) for (const object of server.objects(kind)) itemBytes(object);
 setInterval(() => server.bookmark(), BOOKMARKS);
 obey<ServerCommand, ServerAnswer>(
-  async (command) => ({ changes: await carryOut(command), kubeconfig, watches: server.watches }),
+  async (command) => ({ changes: await carryOut(command), kubeconfig }),
   () => server.stop(),
 );

@@ -4,14 +4,14 @@ import { AF_INET, SOCK_CLOEXEC, SystemError } from '../../native/libc.ts';
 
 /** poll.h */
 const POLLIN = 1;
-const POLLOUT = 4;
 const ECONNABORTED = 103;
 /** bits/socket.h, bits/socket_type.h */
 export const SOCK_STREAM = 1;
+export const SOCK_DGRAM = 2;
 export const SOCK_NONBLOCK = 0o4000;
 const SOL_SOCKET = 1;
-const SO_ERROR = 4;
 const SO_LINGER = 13;
+const SO_RCVTIMEO = 20;
 const SO_SNDTIMEO = 21;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
@@ -24,8 +24,7 @@ const { functions: libc } = dlopen('libc.so.6', {
   accept4: { return: 'int32', arguments: ['int32', 'pointer', 'pointer', 'int32'] },
   send: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
   recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
-  getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
-  getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
+  recvfrom: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32', 'buffer', 'buffer'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
   __errno_location: { return: 'pointer', arguments: [] },
 });
@@ -37,24 +36,15 @@ function errno(): number {
 /** struct pollfd: descriptor, events, what came of them. */
 const waited = Buffer.alloc(8);
 
-function wait(descriptor: number, events: number, milliseconds: number): boolean {
+/** Hold this thread until there is something to receive, an error included; false when nothing came within the milliseconds. */
+export function waitToReceive(descriptor: number, milliseconds: number): boolean {
   waited.writeInt32LE(descriptor, 0);
-  waited.writeInt16LE(events, 4);
+  waited.writeInt16LE(POLLIN, 4);
   const ready = libc.poll(waited, 1n, milliseconds);
   if (ready >= 0) return ready > 0;
   const number = errno();
   if (number === EINTR) return false;
   throw new SystemError('poll', number);
-}
-
-/** Hold this thread until there is something to receive, an error included; false when nothing came within the milliseconds. */
-export function waitToReceive(descriptor: number, milliseconds: number): boolean {
-  return wait(descriptor, POLLIN, milliseconds);
-}
-
-/** The same until something can be sent: a connection stands, or failed. */
-export function waitToSend(descriptor: number, milliseconds: number): boolean {
-  return wait(descriptor, POLLOUT, milliseconds);
 }
 
 /** Begin a connection; `address` is a struct sockaddr. Returns 0 or the errno: EINPROGRESS of a socket that does not block. */
@@ -76,26 +66,6 @@ export function accept(descriptor: number): number | undefined {
   throw new SystemError('accept', number);
 }
 
-const name = Buffer.alloc(16);
-const nameLength = Buffer.alloc(4);
-
-/** The IPv4 address of this end. Throws SystemError. */
-export function localAddress(descriptor: number): string {
-  nameLength.writeUInt32LE(name.length);
-  if (libc.getsockname(descriptor, name, nameLength) !== 0) throw new SystemError('getsockname', errno());
-  return name.subarray(4, 8).join('.');
-}
-
-const value = Buffer.alloc(4);
-const valueLength = Buffer.alloc(4);
-
-/** The errno of what failed on the socket; 0 when nothing did. */
-export function errorOf(descriptor: number): number {
-  valueLength.writeUInt32LE(4);
-  if (libc.getsockopt(descriptor, SOL_SOCKET, SO_ERROR, value, valueLength) !== 0) return errno();
-  return value.readInt32LE(0);
-}
-
 /** struct linger: on, no seconds. */
 const AT_ONCE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
 
@@ -104,13 +74,13 @@ export function resetAtClose(descriptor: number): void {
   libc.setsockopt(descriptor, SOL_SOCKET, SO_LINGER, AT_ONCE, AT_ONCE.length);
 }
 
-/** Connecting and sending of a socket that blocks are given up after so long: EINPROGRESS, EAGAIN. */
+/** Connecting, sending and receiving of a socket that blocks are given up after so long: EINPROGRESS, EAGAIN. */
 export function giveUpAfter(descriptor: number, milliseconds: number): void {
   // struct timeval
   const time = Buffer.alloc(16);
   time.writeBigInt64LE(BigInt(Math.floor(milliseconds / 1000)), 0);
   time.writeBigInt64LE(BigInt((milliseconds % 1000) * 1000), 8);
-  libc.setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, time, time.length);
+  for (const option of [SO_SNDTIMEO, SO_RCVTIMEO]) libc.setsockopt(descriptor, SOL_SOCKET, option, time, time.length);
 }
 
 /** Returns how many bytes the kernel took. Throws SystemError. */
@@ -118,6 +88,26 @@ export function send(descriptor: number, bytes: Uint8Array): number {
   const sent = Number(libc.send(descriptor, bytes, BigInt(bytes.length), MSG_NOSIGNAL));
   if (sent < 0) throw new SystemError('send', errno());
   return sent;
+}
+
+/** Waits for bytes as long as the socket does; returns their number. Throws SystemError, EAGAIN when none came. */
+export function receiveSoon(descriptor: number, into: Uint8Array): number {
+  const received = Number(libc.recv(descriptor, into, BigInt(into.length), 0));
+  if (received < 0) throw new SystemError('recv', errno());
+  return received;
+}
+
+const sender = Buffer.alloc(16);
+const senderLength = Buffer.alloc(4);
+
+/** The sender of a datagram that was there, valid until the next call; undefined when there is none. Throws SystemError. */
+export function receiveFrom(descriptor: number, into: Uint8Array): Uint8Array | undefined {
+  senderLength.writeUInt32LE(sender.length);
+  const received = libc.recvfrom(descriptor, into, BigInt(into.length), MSG_DONTWAIT, sender, senderLength);
+  if (received >= 0) return sender;
+  const number = errno();
+  if (number === EAGAIN) return undefined;
+  throw new SystemError('recvfrom', number);
 }
 
 /** Bytes that were there; 0 at the end, undefined when there are none yet. Throws SystemError. */

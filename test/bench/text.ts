@@ -56,5 +56,28 @@ export interface Aim {
   readonly at: string;
   readonly aim: string;
   readonly found: string;
-  readonly isReached: boolean;
+  /** The floor or the rival of the same run. */
+  readonly beside: string;
+  /** undefined: it was not measured, or there is nothing to compare it with. */
+  readonly isReached: boolean | undefined;
+  /** The reason where it is missed, by profile and measurement. */
+  readonly inTheWay?: string;
+}
+
+/** Student's t for 95 % on both sides, by degrees of freedom from 1. */
+const STUDENT = [12.71, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23];
+
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** The mean with its 95 % interval: `15,020 ± 310`. */
+export function interval(values: readonly number[], digits = 0): string {
+  const number = (value: number) =>
+    value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const middle = mean(values);
+  if (values.length < 2) return number(middle);
+  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  const student = STUDENT[values.length - 2] ?? 2.2;
+  return `${number(middle)} ± ${number(student * Math.sqrt(squares / (values.length - 1) / values.length))}`;
 }

@@ -39,15 +39,6 @@ export class KubeClient {
     return JSON.parse(text);
   }
 
-  /** Watches of EndpointSlices that are open, by the server's own metric. */
-  async watches(): Promise<number> {
-    const { text } = await this.#ask('GET', '/metrics');
-    const lines = text.split('\n').filter((line) => line.startsWith('apiserver_longrunning_requests{'));
-    return lines
-      .filter((line) => line.includes('verb="WATCH"') && line.includes('resource="endpointslices"'))
-      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
-  }
-
   close(): void {
     this.#agent.destroy();
   }
