@@ -151,7 +151,15 @@ Memory is in megabytes, with children at the peak.
 
 ${table(
   [
-    ...['cluster', 'proxy', 'cold start', 'processor', 'one change, p50', '100 changes a second: processor', 'delay p99'],
+    ...[
+      'cluster',
+      'proxy',
+      'cold start',
+      'processor',
+      'one change, p50',
+      '100 changes a second: processor',
+      'delay p99',
+    ],
     ...['peak', 'at rest', 'of no file', 'restart'],
   ],
   measured.map((one) => [

@@ -376,7 +376,9 @@ class Measurement {
   /** The endpoint that a change of a Service brings. */
   #awaited(n: number, turn: number): Awaited {
     const address = lastAddress(this.#trial.shape, n, { turn });
-    return this.#plan.mode === 'ipvs' ? { address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } } : { address };
+    return this.#plan.mode === 'ipvs'
+      ? { address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } }
+      : { address };
   }
 
   async #changes(times: number): Promise<number[]> {
