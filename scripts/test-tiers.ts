@@ -88,7 +88,7 @@ export const TIERS: readonly Tier[] = [
           'test/cli/{commands,kubectl}/*.test.ts',
           'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',
-          'test/bench/{cluster,proxies}.test.ts',
+          'test/bench/{cluster,proxies,text}.test.ts',
           'test/{soak/{judge,parts},vm/reporter}.test.ts',
           'test/deploy/*.test.ts',
           'test/upstream/{,unit/}*.test.ts',

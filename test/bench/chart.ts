@@ -16,7 +16,7 @@ const PANELS: readonly Panel[] = [
   { title: 'Processor time of that', value: ({ processor }) => median(processor), text: duration },
   { title: 'One endpoint changed', value: ({ change }) => change && median(change), text: duration },
   {
-    title: 'Memory that is of no file',
+    title: 'Anonymous memory',
     value: ({ anonymous }) => anonymous,
     text: (value) => `${value.toFixed(0)} MB`,
   },

@@ -1,14 +1,12 @@
 /** Asks the agent for its health again and again, inside the node's namespace, and tells how long it was kept waiting. */
 import { Agent, get } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { HealthAnswer, Wait } from './health-watch.ts';
+import { type HealthAnswer, LEAST_WAIT, type Wait } from './health-watch.ts';
 import { obey } from './inside.ts';
 
 const URL = 'http://127.0.0.1:10256/livez';
 /** Milliseconds between two questions. */
 const BETWEEN = 10;
-/** Milliseconds: shorter waits are not told one by one. */
-const TOLD = 10;
 
 const agent = new Agent({ keepAlive: true });
 const waits: Wait[] = [];
@@ -28,7 +26,7 @@ async function watch(): Promise<void> {
     const start = performance.now();
     const isAnswered = await ask();
     const milliseconds = performance.now() - start;
-    if (isAnswered && milliseconds > TOLD) waits.push({ from: Date.now() - milliseconds, milliseconds });
+    if (isAnswered && milliseconds > LEAST_WAIT) waits.push({ from: Date.now() - milliseconds, milliseconds });
     await pause(BETWEEN);
   }
 }

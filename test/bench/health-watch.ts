@@ -5,6 +5,9 @@ import { InsideProcess } from './inside.ts';
 
 const PROGRAM = fileURLToPath(new URL('./health-inside.ts', import.meta.url));
 
+/** Milliseconds: shorter waits are not told one by one. */
+export const LEAST_WAIT = 10;
+
 export interface HealthAnswer {
   /** The longer ones. */
   readonly waits: readonly Wait[];

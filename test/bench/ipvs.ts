@@ -2,13 +2,14 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { commandLine } from '../../scripts/arguments.ts';
+import { type Measured, measuredNow } from '../reliability/machine.ts';
 import { runThere } from '../vm/run-there.ts';
 import { ENDPOINTS } from './cluster.ts';
 import type { IpvsLine, IpvsMeasured } from './ipvs-inside.ts';
 import { MARK } from './ipvs-mark.ts';
-import type { ProxiesResult } from './proxies.ts';
+import type { ProxiesResult, ProxyMeasured } from './proxies.ts';
 import { rivalName } from './proxies-page.ts';
-import { median, ms, percent, quantile, size, spread, spreadOf, table } from './text.ts';
+import { median, most, ms, percent, size, spread, spreadOf, table } from './text.ts';
 
 const { values } = commandLine({
   command: 'npm run bench:ipvs',
@@ -33,10 +34,13 @@ interface Results {
   readonly measured: readonly IpvsMeasured[];
   readonly proxies: ProxiesResult;
   readonly where: string;
+  /** When it ran, and of what. */
+  readonly of: Measured;
 }
 
 /** Throws when it did not measure all sizes. */
 async function measureIpvs(sizes: readonly number[]): Promise<Results> {
+  const of = measuredNow();
   const measured: IpvsMeasured[] = [];
   let proxies: ProxiesResult | undefined;
   const { said, isMachine } = await runThere<IpvsLine>({
@@ -49,12 +53,12 @@ async function measureIpvs(sizes: readonly number[]): Promise<Results> {
   });
   if (measured.length !== sizes.length || proxies === undefined) throw new Error(said.join('\n'));
   return {
-    ...{ measured, proxies },
+    ...{ measured, proxies, of },
     where: isMachine ? 'the virtual machine (test/vm/machine), whose processors are emulated' : 'this kernel',
   };
 }
 
-function page({ measured, proxies, where }: Results): string {
+function page({ measured, proxies, where, of: { commit, ranAt } }: Results): string {
   const at = (m: IpvsMeasured) => `${m.services}`;
   const tenths = (milliseconds: number) => ms(milliseconds, 1);
   const times = (a: number, b: number) => `${(a / b).toFixed(1)}`;
@@ -62,7 +66,8 @@ function page({ measured, proxies, where }: Results): string {
   return `# Benchmarks of IPVS mode
 
 \`npm run bench:ipvs\` writes this page; do not edit it.
-Measured in ${where}; every figure has its rival beside it, from the same run: read the ratios.
+The source of commit ${commit}, measured in ${where}, on ${ranAt.slice(0, 10)}.
+Rivals are measured in the same run: read the ratios.
 N Services of ${ENDPOINTS} endpoints each. The first table is about the agent as a process, with an API server in another process.
 The other tables are about its parts in one process, from decoded objects on.
 
@@ -72,12 +77,12 @@ Cold start: from exec to the end of the first sync, the API server's lists inclu
 Change: one endpoint, ${small?.agent.change.length ?? 0} times, from the API server's event until the kernel has the destination, read every millisecond beside the agent; minSyncPeriod 0.
 
 ${table(
-  ['Services', 'cold start', 'change p50', 'p95', `p50 / that at ${small?.services ?? 0}`],
+  ['Services', 'cold start', 'change, median', 'longest', `median / that at ${small?.services ?? 0}`],
   measured.map((m) => [
     at(m),
     spread([m.agent.cold]),
     tenths(median(m.agent.change)),
-    tenths(quantile(m.agent.change, 0.95)),
+    tenths(most(m.agent.change)),
     times(median(m.agent.change), median(small?.agent.change ?? [])),
   ]),
 )}
@@ -116,11 +121,11 @@ The time from the object to the end of the sync, ${measured[0]?.change.length ??
 Each replaces one endpoint by another, which is two changes of the kernel.
 
 ${table(
-  ['Services', 'median', 'p95', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
+  ['Services', 'median', 'longest', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
   measured.map((m) => [
     at(m),
     tenths(median(m.change)),
-    tenths(quantile(m.change, 0.95)),
+    tenths(most(m.change)),
     times(median(m.change), median(small?.change ?? [])),
     `${m.messages}`,
     `${m.processes}`,
@@ -160,16 +165,20 @@ ${table(
       '100 changes a second: processor',
       'delay p99',
     ],
-    ...['peak', 'at rest', 'of no file', 'restart'],
+    ...['peak', 'at rest', 'anonymous', 'restart'],
   ],
   measured.map((one) => [
     ...[size(one.shape), one.proxy === 'kube-proxy' ? rival : one.proxy, spread(one.cold), spread(one.processor)],
     one.change === undefined ? 'not run' : ms(median(one.change), 1),
-    ...(one.churn ?? []).flatMap((flow) => [percent(flow.processor), ms(flow.delays.p99, 1)]),
+    ...churnCells(one),
     ...[spreadOf(one.peak), one.resident.toFixed(0), one.anonymous.toFixed(0)],
     one.restart === undefined ? 'not run' : spread(one.restart),
   ]),
 )}${missing.length === 0 ? '' : `\n\nNot measured:\n\n${missing.map((one) => `- ${one}`).join('\n')}`}`;
+}
+
+function churnCells({ churn: [flow] = [] }: ProxyMeasured): string[] {
+  return flow === undefined ? ['not run', 'not run'] : [percent(flow.processor), ms(flow.delays.p99, 1)];
 }
 
 const OUTPUT = here('../../docs/benchmarks-ipvs.md');

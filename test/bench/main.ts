@@ -1,26 +1,22 @@
 /** The benchmarks: `npm run bench -- --help` says what it takes. */
-import { existsSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { existsSync } from 'node:fs';
 import { commandLine } from '../../scripts/arguments.ts';
 import { realCommands } from '../../src/kernel/commands.ts';
 import { machineText, measuredNow } from '../reliability/machine.ts';
-import { chart } from './chart.ts';
 import { DRIFT_SHAPES, measureDrift } from './drift.ts';
 import { EXPLAIN_SHAPES, measureExplain } from './explain.ts';
 import { measureFlows } from './flows.ts';
 import { LIVE_READERS, measureLive } from './live.ts';
 import { measureModes } from './modes.ts';
-import { PART_NAMES, page } from './page.ts';
+import { PART_NAMES } from './page.ts';
 import { measureProducers } from './producers.ts';
-import { measureProxies } from './proxies.ts';
-import { writeFigures } from './readme-figures.ts';
+import { LARGEST_PLANS, measureProxies } from './proxies.ts';
 import { measureRecorder, RECORDER_SHAPES } from './recorder.ts';
 import { type Figures, type PartName, type Results, readResults, writeResults } from './results.ts';
-import { MADE_UP, serverVersion, useRealServer } from './server-process.ts';
+import { serverVersion, useRealServer } from './server-process.ts';
 import { measureTraffic } from './traffic.ts';
 import { EXECUTABLE, NEVER } from './trial.ts';
-
-const docs = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, import.meta.url));
+import { writePages } from './write-pages.ts';
 
 const FLOWS = [
   { flows: 1000, others: 0, stale: 100 },
@@ -30,11 +26,12 @@ const FLOWS = [
 
 const PRODUCERS = [1000, 10_000].map((services) => ({ services, pods: 5, changes: 100, rolled: 400 }));
 
-/** Parts that have their API server from `Trial`: the others have one of their own, or none. */
+/** Parts that are measured beside the real API server where there is one. */
 const BESIDE: readonly PartName[] = ['proxies', 'traffic'];
 
 const MEASURE: { readonly [Name in PartName]: () => Promise<Figures[Name]> } = {
   proxies: () => measureProxies({ kubeProxy }),
+  largest: () => measureProxies({ kubeProxy: undefined, plans: LARGEST_PLANS, tooLong: [] }),
   traffic: () => measureTraffic(kubeProxy),
   modes: () => measureModes(1000),
   drift: () => measureEach(DRIFT_SHAPES, measureDrift),
@@ -48,7 +45,7 @@ const MEASURE: { readonly [Name in PartName]: () => Promise<Figures[Name]> } = {
 const { words: asked, values } = commandLine({
   command: 'npm run bench',
   about:
-    'Measures, and writes docs/benchmarks.md with its chart, and the figures of README.md. With parts it measures these alone; those that were measured of another commit must be measured again, too, before the page is of one state. Needs root.',
+    'Measures, and writes docs/benchmarks.md with its chart, and the figures of README.md. With parts it measures these, and those that were never measured; a part of another commit must be measured again before the page is of one state. Needs root.',
   options: {
     'kube-proxy': {
       type: 'string',
@@ -71,8 +68,7 @@ for (const [option, path] of Object.entries(values)) {
 if ((kubeApiserver === undefined) !== (etcd === undefined)) {
   throw new Error('--kube-apiserver and --etcd belong together: a real API server keeps its objects in etcd');
 }
-if (kubeApiserver !== undefined && etcd !== undefined) useRealServer({ kubeApiserver, etcd });
-const beside = await serverVersion();
+const real = kubeApiserver === undefined || etcd === undefined ? undefined : { kubeApiserver, etcd };
 
 /** One after another: side by side they would share the cores. */
 async function measureEach<Options, Result>(
@@ -106,15 +102,16 @@ async function forgetPages(file: string): Promise<void> {
   }
 }
 
-await forgetPages(EXECUTABLE);
+for (const file of [EXECUTABLE, ...(kubeProxy === undefined ? [] : [kubeProxy])]) await forgetPages(file);
 const machine = await describeMachine();
 const results: { [Name in PartName]?: Results[Name] } = { ...readResults() };
 
 async function measurePart<Name extends PartName>(name: Name): Promise<void> {
   process.stdout.write(`${name}\n`);
   const measured = measuredNow();
+  useRealServer(BESIDE.includes(name) ? real : undefined);
+  const server = await serverVersion();
   const figures = await MEASURE[name]();
-  const server = BESIDE.includes(name) ? beside : MADE_UP;
   results[name] = { ...measured, machine, server, figures } as Results[Name];
   // The figures are kept, whatever becomes of the rest.
   writeResults(results);
@@ -124,8 +121,4 @@ const missing = PART_NAMES.filter((name) => results[name] === undefined);
 for (const name of PART_NAMES) {
   if (asked.length === 0 || asked.includes(name) || missing.includes(name)) await measurePart(name);
 }
-const all = results as Results;
-writeFileSync(docs('benchmarks.svg'), chart(all.proxies.figures));
-writeFileSync(docs('benchmarks.md'), page(all));
-writeFigures();
-process.stdout.write(`written: ${docs('benchmarks.md')}\n`);
+writePages();

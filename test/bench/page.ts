@@ -5,7 +5,7 @@ import { flowsSection } from './flows.ts';
 import { liveAims, liveSection } from './live.ts';
 import { modesSection } from './modes.ts';
 import { producersAims, producersSection } from './producers.ts';
-import { proxiesAims, proxiesSection } from './proxies-page.ts';
+import { largestAims, largestSection, proxiesAims, proxiesSection } from './proxies-page.ts';
 import { recorderAims, recorderSection } from './recorder.ts';
 import type { PartName, Results } from './results.ts';
 import { type Aim, table } from './text.ts';
@@ -20,7 +20,8 @@ interface Said {
 /** In the order of the page. */
 const PARTS: { readonly [Name in PartName]: (part: Results[Name]) => Said } = {
   proxies: ({ figures, server }) => ({ section: proxiesSection(figures, server), aims: proxiesAims(figures) }),
-  traffic: ({ figures }) => ({ section: trafficSection(figures), aims: trafficAims(figures) }),
+  largest: ({ figures, server }) => ({ section: largestSection(figures, server), aims: largestAims(figures) }),
+  traffic: ({ figures, server }) => ({ section: trafficSection(figures, server), aims: trafficAims(figures) }),
   modes: ({ figures }) => ({ section: modesSection(figures) }),
   drift: ({ figures }) => ({ section: driftSection(figures), aims: driftAims(figures) }),
   flows: ({ figures }) => ({ section: flowsSection(figures) }),
@@ -48,13 +49,13 @@ export function commitsOf(results: Partial<Results>): ReadonlySet<string> {
 }
 
 function head(results: Results): string {
-  const { machine } = results.proxies;
+  const machines = new Set(PART_NAMES.map((name) => results[name].machine));
   const days = PART_NAMES.map((name) => results[name].ranAt.slice(0, 10)).sort();
   return `# Benchmarks
 
 \`npm run bench\` writes this page, its chart and [its figures](benchmarks.json); do not edit it.
 The source of commit ${[...commitsOf(results)].join(', ')}, measured on ${[...new Set(days)].join(', ')}.
-Machine: ${machine}.
+Machine: ${[...machines].join('; ')}.
 Machines are noisy: read the ratios.
 Where there is a floor or a rival, it is measured in the same run; several runs are given as the median, with the least and the most.
 IPVS mode has [its own page](benchmarks-ipvs.md).

@@ -1,23 +1,20 @@
-/**
- * The table of figures in the README, from docs/benchmarks.json. `npm run bench` writes it at its end; a test fails when it is stale.
- *
- *   node test/bench/readme-figures.ts      writes it
- */
-import { readFileSync, writeFileSync } from 'node:fs';
+/** The table of figures in the README, from docs/benchmarks.json. */
 import type { ProxiesResult, ProxyMeasured, ProxyMode, ProxyName } from './proxies.ts';
 import { measuredOf, rivalName } from './proxies-page.ts';
-import { type Results, readResults } from './results.ts';
+import type { Results } from './results.ts';
 import { duration, mean, median, percent, size, table } from './text.ts';
 import type { Rules } from './traffic.ts';
 import { connectCost } from './traffic-page.ts';
 
-const README = new URL('../../README.md', import.meta.url);
-const BEGIN = '<!-- figures: node test/bench/readme-figures.ts -->';
+const BEGIN = '<!-- figures: node test/bench/write-pages.ts -->';
 const END = '<!-- end of figures -->';
 const PAGE = 'docs/benchmarks.md';
 const NOT_RUN = 'not run';
 
 type Figures = Pick<Results, 'proxies' | 'traffic'>;
+
+/** Whether a kube-proxy that reads its table by `nft list` was measured. */
+const isBefore137 = ({ kubeProxy }: ProxiesResult) => /^v1\.([0-9]|[12][0-9]|3[0-6])\./.test(kubeProxy ?? '');
 
 /** The README with the figures of now. Throws when it has no place for them. */
 export function withFigures(readme: string, results: Figures): string {
@@ -28,11 +25,12 @@ export function withFigures(readme: string, results: Figures): string {
 
 function figures(results: Figures): string {
   const { figures: proxies, server } = results.proxies;
+  const newer =
+    'kube-proxy 1.37 reads its table over netlink and syncs large clusters faster (k8s#137536); it was not measured.';
   return `${table(['', rivalName(proxies), 'slicewire'], [...proxyRows(proxies), trafficRow(results)])}
 
-Measured in one run, one proxy after the other beside the same API server (${server}). [The benchmarks](${PAGE}) have the machine, all
-sizes and modes, the floors, and the aims that slicewire misses. kube-proxy 1.37 reads its table over netlink and syncs large clusters faster
-(k8s#137536); it was not measured.`;
+Measured in one run, one proxy after the other beside the same API server (${server}).
+[The benchmarks](${PAGE}) have the machine, all sizes and modes, the floors, and the aims that slicewire misses.${isBefore137(proxies) ? `\n${newer}` : ''}`;
 }
 
 const seconds = (value: number) =>
@@ -90,11 +88,3 @@ function trafficRow({ traffic }: Figures): string[] {
 }
 
 const link = (text: string, section: string) => `[${text}](${PAGE}#${section})`;
-
-/** Writes README.md. */
-export function writeFigures(): void {
-  const results = readResults() as Results;
-  writeFileSync(README, withFigures(readFileSync(README, 'utf8'), results));
-}
-
-if (import.meta.main) writeFigures();

@@ -91,7 +91,10 @@ async function churn({ perSecond, seconds, turn }: Churn): Promise<SliceChange[]
     const early = since + (i * 1000) / perSecond - performance.now();
     if (early > 0) await pause(early);
     const step = churnStep(shape, i, turn);
-    changes.push(put(step.n, step.turn));
+    const change = put(step.n, step.turn);
+    // A failure is told once all are written.
+    change.catch(() => undefined);
+    changes.push(change);
   }
   return await Promise.all(changes);
 }

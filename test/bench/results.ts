@@ -16,6 +16,8 @@ export const DATA = new URL('../../docs/benchmarks.json', import.meta.url);
 /** The figures of each part, by the word that `npm run bench` takes for it. */
 export interface Figures {
   readonly proxies: ProxiesResult;
+  /** Clusters that a real API server does not take within hours. */
+  readonly largest: ProxiesResult;
   readonly traffic: TrafficResult;
   readonly modes: ModesResult;
   readonly flows: readonly FlowsMeasured[];

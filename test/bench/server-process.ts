@@ -15,8 +15,8 @@ export const MADE_UP = 'made up';
 
 let real: RealServer | undefined;
 
-/** Every API server that is started from now on is the real one instead of the made-up one. */
-export function useRealServer(paths: RealServer): void {
+/** Every API server that is started from now on is the real one instead of the made-up one; undefined: the made-up one. */
+export function useRealServer(paths: RealServer | undefined): void {
   real = paths;
 }
 

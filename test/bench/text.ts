@@ -8,9 +8,10 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
+/** The least value that at least this share of all values does not exceed. */
 export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? Number.NaN;
 }
 
 /** What is kept of very many values. */

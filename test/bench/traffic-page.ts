@@ -15,7 +15,8 @@ const KINDS: Readonly<Record<TrafficKind, { readonly name: string; readonly rate
   stream: { name: 'stream to a Pod of another node', rate: 'MB a second', cost: 'µs each MB' },
 };
 
-export function trafficSection(traffic: TrafficResult): string {
+/** `server`: the API server of this run. */
+export function trafficSection(traffic: TrafficResult, server: string): string {
   return `## Traffic
 
 The price of the rules for packets, through the last Service of each cluster and to the bare address of its Pod.
@@ -24,6 +25,8 @@ On a kernel without CONFIG_IRQ_TIME_ACCOUNTING this contains the kernel's work o
 It is steadier than the rate, which other programs on the machine disturb.
 
 - Client and server of connections, flows and round trips are in the node's namespace; a stream goes from there to another node.
+- The rules come from each proxy, beside the same API server (${server}). A kube-proxy that has not synced within 150 s is replaced by its layout
+  as text, which the bare tool loads.
 - No proxy: no rules at all. The turns of all rows of a table alternate, and each figure is their mean with its 95 % interval.
 
 ${traffic.clusters.map((cluster) => clusterText(cluster, traffic)).join('\n\n')}`;
@@ -72,7 +75,7 @@ export function trafficAims({ clusters }: TrafficResult): Aim[] {
           at: `${size(cluster.shape)}, ${mode}`,
         },
         aim: `${GROWTH} ×`,
-        found: `${ratio(cost, floor)} ×`,
+        found: Number.isNaN(cost / floor) ? 'not run' : `${ratio(cost, floor)} ×`,
         beside: `${floor.toFixed(1)} µs there${rival === undefined ? '' : `, kube-proxy's rules ${rival.toFixed(1)} µs`}`,
         isReached: Number.isNaN(cost / floor) ? undefined : cost / floor <= GROWTH,
       };

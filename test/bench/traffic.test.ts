@@ -60,12 +60,15 @@ describe('the page of the traffic', () => {
 
   it('has a row for each way, with the bare Pod beside it', () => {
     const stream = { kind: 'stream', perSecond: [2e9], processor: [400] } as const;
-    const text = trafficSection({
-      kubeProxy: 'v1.36.2',
-      clusters: [
-        cluster(1000, bare, one({ processor: [75, 75] }), one({ ...stream, proxy: 'none', way: 'pod' }), one(stream)),
-      ],
-    });
+    const text = trafficSection(
+      {
+        kubeProxy: 'v1.36.2',
+        clusters: [
+          cluster(1000, bare, one({ processor: [75, 75] }), one({ ...stream, proxy: 'none', way: 'pod' }), one(stream)),
+        ],
+      },
+      'made up',
+    );
     const rows = text.split('\n').filter((line) => line.startsWith('| '));
     assert.deepEqual(rows.slice(2), [
       '| new TCP connection | pod | no proxy | 20,000 ± 0 connections a second | 50.0 ± 0.0 µs each | 1.00 |',

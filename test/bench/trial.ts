@@ -139,7 +139,11 @@ export class Trial {
     const { pid } = agent;
     if (pid === undefined) throw new Error('the agent was not started');
     meanwhile(pid);
-    await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+    const ended = agent.ended.then((status) => {
+      throw new Error(`the agent ended with status ${status}; its log:\n${agent.text()}`);
+    });
+    await Promise.race([agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE }), ended]);
+    ended.catch(() => undefined);
     return { agent, pid, milliseconds: performance.now() - start };
   }
 
