@@ -158,7 +158,7 @@ export const GOALS: readonly Goal[] = [
     ...at(10_000, 5),
     aim: 150,
     inTheWay:
-      '60 MB are pages of the executable. The rest is V8's heap while lists are decoded and the first plans made; flags that lower it cost processor time ([design notes](design-notes.md#an-agent-at-rest)).',
+      '60 MB are pages of the executable. The rest is the heap of V8 while lists are decoded and the first plans made; flags that lower it cost processor time ([design notes](design-notes.md#an-agent-at-rest)).',
   },
   {
     ...restart,
@@ -173,8 +173,7 @@ export const GOALS: readonly Goal[] = [
     ...rest,
     ...at(10_000, 5),
     aim: 0.001,
-    inTheWay:
-      'the clock of /proc has steps of 10 ms, 0.05 % of these 20 s.',
+    inTheWay: 'the clock of /proc has steps of 10 ms, 0.05 % of these 20 s.',
   },
   { ...received, ...at(1, 1), aim: 15_008 },
 ];
