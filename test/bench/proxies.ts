@@ -169,6 +169,7 @@ export const LARGEST_PLANS: readonly ProxyPlan[] = [
 const TOO_LONG = [
   'kube-proxy, iptables, 10,000 × 5: one `iptables-restore` of its layout was stopped after 450 s',
   'kube-proxy, 44,000 × 1: its first sync in nftables mode takes 16 minutes (k8s#139513)',
+  'slicewire, 100,000 × 1: the part `largest` has it, beside the made-up API server',
 ];
 
 export interface ProxiesOptions {
