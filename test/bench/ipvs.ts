@@ -9,7 +9,7 @@ import type { IpvsLine, IpvsMeasured } from './ipvs-inside.ts';
 import { MARK } from './ipvs-mark.ts';
 import type { ProxiesResult, ProxyMeasured } from './proxies.ts';
 import { rivalName } from './proxies-page.ts';
-import { median, most, ms, percent, size, spread, spreadOf, table } from './text.ts';
+import { median, most, ms, NOT_RUN, percent, size, spread, spreadOf, table } from './text.ts';
 
 const { values } = commandLine({
   command: 'npm run bench:ipvs',
@@ -169,16 +169,16 @@ ${table(
   ],
   measured.map((one) => [
     ...[size(one.shape), one.proxy === 'kube-proxy' ? rival : one.proxy, spread(one.cold), spread(one.processor)],
-    one.change === undefined ? 'not run' : ms(median(one.change), 1),
+    one.change === undefined ? NOT_RUN : ms(median(one.change), 1),
     ...churnCells(one),
     ...[spreadOf(one.peak), one.resident.toFixed(0), one.anonymous.toFixed(0)],
-    one.restart === undefined ? 'not run' : spread(one.restart),
+    one.restart === undefined ? NOT_RUN : spread(one.restart),
   ]),
 )}${missing.length === 0 ? '' : `\n\nNot measured:\n\n${missing.map((one) => `- ${one}`).join('\n')}`}`;
 }
 
 function churnCells({ churn: [flow] = [] }: ProxyMeasured): string[] {
-  return flow === undefined ? ['not run', 'not run'] : [percent(flow.processor), ms(flow.delays.p99, 1)];
+  return flow === undefined ? [NOT_RUN, NOT_RUN] : [percent(flow.processor), ms(flow.delays.p99, 1)];
 }
 
 const OUTPUT = here('../../docs/benchmarks-ipvs.md');

@@ -2,9 +2,20 @@
 import { LEAST_WAIT } from './health-watch.ts';
 import type { ProxiesResult, ProxyMeasured, ProxyMode, ProxyName } from './proxies.ts';
 import { MADE_UP } from './server-process.ts';
-import { type Aim, duration, median, most, ms, percent, ratio, size, spread, spreadOf, table } from './text.ts';
-
-const NONE = 'not run';
+import {
+  type Aim,
+  duration,
+  median,
+  most,
+  ms,
+  NOT_RUN,
+  percent,
+  ratio,
+  size,
+  spread,
+  spreadOf,
+  table,
+} from './text.ts';
 
 /** `kube-proxy 1.36.2`; without a binary its name alone. */
 export function rivalName({ kubeProxy }: { readonly kubeProxy?: string }): string {
@@ -109,7 +120,7 @@ const received = {
 const OWN_LISTS =
   'the API server prepares the lists on the same two processors. With an etcd before 3.5.13 it reads each page of them from etcd; kube-proxy accepts a state of any age (`resourceVersion=0`), which is in the cache of the server.';
 const LOADING =
-  'a start with one Service takes most of it: loading Node.js and the program, and compiling what the compiled code of the executable lacks.';
+  'the loading of Node.js and of the program, and the compiling of what the compiled code of the executable lacks.';
 const CODE =
   "a Node.js with one TLS context has 13 MB. The rest is mostly V8's: closures, maps and scope infos of the program's 28,000 functions ([design notes](design-notes.md#an-agent-at-rest)).";
 const FIRST_SYNC =
@@ -124,10 +135,10 @@ const CHURN =
 
 export const GOALS: readonly Goal[] = [
   { ...cold, ...at(1, 1), aim: 250, inTheWay: LOADING },
-  { ...cold, ...at(1000, 5), inTheWay: LOADING },
-  { ...cold, ...at(1000, 5, 'iptables'), inTheWay: LOADING },
-  { ...processor, ...at(1000, 5), inTheWay: `${LOADING} The other half is the compiler's and the first sync's.` },
-  { ...processor, ...at(1000, 5, 'iptables'), inTheWay: LOADING },
+  { ...cold, ...at(1000, 5) },
+  { ...cold, ...at(1000, 5, 'iptables') },
+  { ...processor, ...at(1000, 5), inTheWay: `half of it, as with one Service: ${LOADING}` },
+  { ...processor, ...at(1000, 5, 'iptables') },
   { ...floored, ...at(10_000, 5), aim: 1.8, inTheWay: `${FIRST_SYNC} Here ${OWN_LISTS}` },
   { ...floored, ...at(44_000, 1), aim: 2, inTheWay: OWN_LISTS },
   { ...change, ...at(1000, 5), aim: 5, inTheWay: STORED },
@@ -207,7 +218,7 @@ function aimOf(result: ProxiesResult, goal: Goal): Aim {
   return {
     ...{ what, at: `${size({ services, endpoints })}, ${mode}` },
     aim: aim === undefined ? 'below kube-proxy' : text(aim),
-    found: found === undefined ? NONE : text(found),
+    found: found === undefined ? NOT_RUN : text(found),
     beside: besides.filter((one) => one !== undefined).join(', '),
     isReached:
       found === undefined || limit === undefined ? undefined : aim === undefined ? found < limit : found <= limit,
@@ -223,7 +234,7 @@ function linear(result: ProxiesResult, where: ReturnType<typeof at>): Aim {
   return {
     ...{ what: 'cold start for each Service and endpoint, beside 10,000 × 5', at: `${size(where)}, ${where.mode}` },
     aim: '1.00 ×',
-    found: times === undefined ? NONE : `${times.toFixed(2)} ×`,
+    found: times === undefined ? NOT_RUN : `${times.toFixed(2)} ×`,
     beside: large === undefined ? '' : `${seconds(median(large.cold))}, ${megabytes(median(large.peak))} at the peak`,
     isReached: times === undefined ? undefined : times <= 1,
   };
@@ -337,13 +348,13 @@ function startsTable(result: ProxiesResult): string {
     result.measured.map((one) => [
       ...caseOf(result, one),
       spread(one.cold),
-      one.floor === undefined ? NONE : spread(one.floor),
-      one.floor === undefined ? NONE : ratio(median(one.cold), median(one.floor)),
+      one.floor === undefined ? NOT_RUN : spread(one.floor),
+      one.floor === undefined ? NOT_RUN : ratio(median(one.cold), median(one.floor)),
       spread(one.processor),
       spreadOf(one.peak),
       one.resident.toFixed(0),
       one.anonymous.toFixed(0),
-      one.restart === undefined ? NONE : spread(one.restart),
+      one.restart === undefined ? NOT_RUN : spread(one.restart),
     ]),
   );
 }
@@ -354,7 +365,8 @@ function changesTable(result: ProxiesResult): string {
     result.measured.flatMap((one) => {
       const { change: all, changeFloor: floor } = one;
       if (all === undefined) return [];
-      const beside = floor === undefined ? [NONE, NONE] : [ms(median(floor), 1), ratio(median(all), median(floor))];
+      const beside =
+        floor === undefined ? [NOT_RUN, NOT_RUN] : [ms(median(floor), 1), ratio(median(all), median(floor))];
       return [[...caseOf(result, one), `${all.length}`, duration(median(all)), duration(most(all)), ...beside]];
     }),
   );
@@ -379,8 +391,8 @@ function waitsTable(result: ProxiesResult): string {
       const { holds: health, lock: waits } = watched;
       // Shorter waits are not told (`health-inside.ts`).
       const wait = (value: number | undefined) =>
-        value === undefined ? NONE : value === 0 ? `< ${LEAST_WAIT} ms` : ms(value, 1);
-      const held = (value: number | undefined) => (value === undefined ? NONE : ms(value, 1));
+        value === undefined ? NOT_RUN : value === 0 ? `< ${LEAST_WAIT} ms` : ms(value, 1);
+      const held = (value: number | undefined) => (value === undefined ? NOT_RUN : ms(value, 1));
       return [
         [
           ...caseOf(result, one),
@@ -403,5 +415,5 @@ function listed(
     const found = value(one);
     return found === undefined ? [] : [`${name(one).join(' ')} ${text(found)}`];
   });
-  return all.length === 0 ? NONE : all.join(', ');
+  return all.length === 0 ? NOT_RUN : all.join(', ');
 }

@@ -2,14 +2,13 @@
 import type { ProxiesResult, ProxyMeasured, ProxyMode, ProxyName } from './proxies.ts';
 import { measuredOf, rivalName } from './proxies-page.ts';
 import type { Results } from './results.ts';
-import { duration, mean, median, percent, size, table } from './text.ts';
+import { duration, mean, median, NOT_RUN, percent, size, table } from './text.ts';
 import type { Rules } from './traffic.ts';
 import { connectCost } from './traffic-page.ts';
 
 const BEGIN = '<!-- figures: node test/bench/write-pages.ts -->';
 const END = '<!-- end of figures -->';
 const PAGE = 'docs/benchmarks.md';
-const NOT_RUN = 'not run';
 
 type Figures = Pick<Results, 'proxies' | 'traffic'>;
 

@@ -1,5 +1,8 @@
 /** Tables and figures of the benchmarks, as text. */
 
+/** In the place of a figure that there is not. */
+export const NOT_RUN = 'not run';
+
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }

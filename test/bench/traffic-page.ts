@@ -1,6 +1,6 @@
 /** The part of docs/benchmarks.md about traffic through the rules of each proxy. */
 import { rivalName } from './proxies-page.ts';
-import { type Aim, interval, mean, ratio, size, table } from './text.ts';
+import { type Aim, interval, mean, NOT_RUN, ratio, size, table } from './text.ts';
 import type { Rules, TrafficCluster, TrafficResult, WayMeasured } from './traffic.ts';
 import type { TrafficKind } from './traffic-protocol.ts';
 
@@ -75,7 +75,7 @@ export function trafficAims({ clusters }: TrafficResult): Aim[] {
           at: `${size(cluster.shape)}, ${mode}`,
         },
         aim: `${GROWTH} ×`,
-        found: Number.isNaN(cost / floor) ? 'not run' : `${ratio(cost, floor)} ×`,
+        found: Number.isNaN(cost / floor) ? NOT_RUN : `${ratio(cost, floor)} ×`,
         beside: `${floor.toFixed(1)} µs there${rival === undefined ? '' : `, kube-proxy's rules ${rival.toFixed(1)} µs`}`,
         isReached: Number.isNaN(cost / floor) ? undefined : cost / floor <= GROWTH,
       };
