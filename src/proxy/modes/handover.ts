@@ -144,18 +144,25 @@ class Handover implements Mode {
     return {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
-        // Refused Services have frontends too: what serves them stays.
-        const retired = await this.#retire(signal);
-        this.#putOff = retired.outcome === 'complete' ? 0 : this.#putOff + 1;
-        if (this.#putOff > 0 && this.#putOff <= MAX_PUT_OFF) return retired;
-        const report = afterRetiring(retired, await next.apply(signal));
-        if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
-        const removed = mergeReports([report, ...(await this.#removePredecessor(signal))]);
+        const report = await this.#takeOver(next, mayRemove, signal);
         // A predecessor that runs yet writes its objects again until the next attempt, and its rules name sets, which then cannot be removed.
-        if (removed.outcome !== 'complete') this.lookForPredecessor();
-        return removed;
+        if (report.outcome !== 'complete' && !this.#isPredecessorGone) this.#mayBeBack = true;
+        return report;
       },
     };
+  }
+
+  async #takeOver(next: ModePlan, mayRemove: boolean, signal: AbortSignal): Promise<ApplyReport> {
+    // Refused Services have frontends too: what serves them stays.
+    const retired = await this.#retire(signal);
+    this.#putOff = retired.outcome === 'complete' ? 0 : this.#putOff + 1;
+    if (this.#putOff > 0 && this.#putOff <= MAX_PUT_OFF) return retired;
+    const report = afterRetiring(retired, await next.apply(signal));
+    if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
+    const removed = mergeReports([report, ...(await this.#removePredecessor(signal))]);
+    // The objects of its predecessor may have come back with those of this one.
+    if (removed.outcome !== 'complete') this.#next.lookForPredecessor?.();
+    return removed;
   }
 
   /** The rules of the new mode are written in the end whatever becomes of it: a new Service must not wait for ever for one that is gone. */

@@ -9,6 +9,7 @@ import { handover } from '../../../src/proxy/modes/handover.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
 import type { Heard, KernelProbe, Mode } from '../../../src/proxy/modes/mode.ts';
 import { rulesPredecessor } from '../../../src/proxy/modes/netfilter/rules-family.ts';
+import { failedReport, mergeReports } from '../../../src/proxy/reconcile/step.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import type { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
@@ -104,6 +105,32 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.virtual.size, made.kernel.sets.has('KUBE-IPVS-SERVERS')], [0, true]);
     made.kernel.virtual.set(SERVER_KEY, again);
     heard = { kind: 'nothing' };
+    await wellSynced(rig);
+    assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
+  });
+
+  it('reads IPVS mode again after the removal of another predecessor was put off: a kube-proxy that runs yet wrote a server', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const server = made.kernel.virtual.get(SERVER_KEY);
+    assert.ok(server !== undefined && made.kernel.virtual.delete(SERVER_KEY));
+    let isPutOff = true;
+    const rig = toIptables(made, (next) => {
+      const plan = next.plan.bind(next);
+      const key = 'the removal of the previous mode';
+      const failure = failedReport({ key, family: undefined, kind: 'kernel' }, `${key} waits for the next sync`);
+      next.plan = (setAside) => {
+        const { steps, apply } = plan(setAside);
+        const also = async (signal: AbortSignal) => {
+          const report = await apply(signal);
+          return isPutOff ? mergeReports([report, failure]) : report;
+        };
+        return { steps, apply: also };
+      };
+    });
+    assert.equal((await rig.sync()).outcome, 'partial');
+    made.kernel.virtual.set(SERVER_KEY, server);
+    isPutOff = false;
     await wellSynced(rig);
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
