@@ -40,6 +40,7 @@ import {
   type PacketCount,
   type RuleCount,
   type SetAside,
+  type StopBefore,
 } from './mode.ts';
 import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
 
@@ -236,7 +237,7 @@ class FamiliesMode implements Mode {
     const parts = partsOf(this.#families, this.#whole.node, setAside, mayBePart);
     this.#steps += parts.steps.length;
     const isPart = parts.families.values().some((plan) => plan?.isPart === true);
-    return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
+    return { steps: parts.steps, isPart, apply: (signal, stop) => this.#apply(parts, setAside, signal, stop) };
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
@@ -262,8 +263,8 @@ class FamiliesMode implements Mode {
     return seen.kind === 'known' ? seen.value : { drift: [] };
   }
 
-  async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
-    const first = await write(parts, this.#unread, signal);
+  async #apply(parts: FamilyPlans, setAside: SetAside, signal: AbortSignal, stop?: StopBefore): Promise<ApplyReport> {
+    const first = await write(parts, this.#unread, signal, stop);
     if (first.mistaken.length === 0) return first.report;
     // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. A family that
     // has nothing in common with the others and was not mistaken is left for the next reading, which reports its drift.
@@ -275,7 +276,7 @@ class FamiliesMode implements Mode {
     }
     const rest = partsOf(this.#families, this.#whole.node, setAside);
     this.#steps += rest.steps.length;
-    const second = await write(rest, this.#unread, signal);
+    const second = await write(rest, this.#unread, signal, stop);
     const applied = first.report.applied + second.report.applied;
     // A failure that the kernel names is more precise, and names the Service.
     const isNamed = second.report.failed.some(({ blame }) => blame === 'environment');
@@ -297,12 +298,15 @@ async function write(
   { node, families }: FamilyPlans,
   unread: ReadonlyMap<FamilyMode, string>,
   signal: AbortSignal,
+  stop?: StopBefore,
 ): Promise<WrittenFamilies> {
   const { reports: before, isBlocked } = await node.before(signal);
   const reports: ApplyReport[] = [...before];
   const mistaken: FamilyMode[] = [];
   if (isBlocked) return { report: mergeReports(reports), mistaken };
   for (const [mode, plan] of families) {
+    const stopped = await stop?.();
+    if (stopped !== undefined) return { report: mergeReports([...reports, stopped]), mistaken };
     const { family } = mode;
     const name = { key: `${family} read`, family, kind: 'kernel' } as const;
     const report: FamilyReport = await (plan?.apply(signal) ?? failedReport(name, unread.get(mode) ?? 'not read yet'));

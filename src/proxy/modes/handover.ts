@@ -187,8 +187,6 @@ class Handover implements Mode {
     for (let round = 1; round <= MAX_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
-      const broken = await this.#brokenBy(signal);
-      if (broken !== undefined) return [...reports, putOff(broken)];
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0 && this.#predecessor.isObserved) {
         this.#frontends = undefined;
@@ -196,7 +194,10 @@ class Handover implements Mode {
         break;
       }
       // Also without a step: a family that could not be read is in the report, with the cause.
-      const report = await plan.apply(signal);
+      const report = await plan.apply(signal, async () => {
+        const broken = await this.#brokenBy(signal);
+        return broken === undefined ? undefined : putOff(broken);
+      });
       reports.push(report);
       if (report.outcome !== 'complete') break;
       this.#frontends = undefined;

@@ -99,9 +99,12 @@ export class ServersLeft extends CleanupIncomplete {}
 
 /** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
-  /** Write it. Failures are in the report; only an abort is thrown. */
-  apply(signal: AbortSignal): Promise<ApplyReport>;
+  /** Write it. Failures are in the report; only an abort is thrown. `stop` is asked before each family: with its report the writing ends. */
+  apply(signal: AbortSignal, stop?: StopBefore): Promise<ApplyReport>;
 }
+
+/** Resolves with a report that says why nothing more may be written, or with undefined. */
+export type StopBefore = () => Promise<ApplyReport | undefined>;
 
 /** Changes of other programs that writes met, after which they began anew from what the kernel had. */
 export interface Met {

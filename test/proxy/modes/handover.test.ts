@@ -1,7 +1,7 @@
 /** From one mode to the other on a live node, in memory: the new mode is complete before the predecessor is removed. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Address } from '../../../src/base/address.ts';
+import { type Address, FAMILIES, type Family } from '../../../src/base/address.ts';
 import type { Command } from '../../../src/kernel/commands.ts';
 import { IptablesTools } from '../../../src/kernel/iptables-tools.ts';
 import { KernelError, type KernelWrite, type ServerId, TRIAL_SERVER } from '../../../src/kernel/ipvs-kernel.ts';
@@ -349,6 +349,24 @@ describe('the rules of a predecessor', () => {
     assert.equal(outcome, 'partial');
     assert.match(failed[0]?.cause ?? '', /waits for the next sync: the rules of the new mode cannot be checked: EBUSY/);
     assert.match(kernel.save('IPv4'), /KUBE-SERVICES/);
+  });
+
+  it('stay in the second family when another program touches those of the new mode while the first is removed', async () => {
+    const kernel = new FakeIptables();
+    await wellSynced(new Rig({ commands: kernel, families: FAMILIES }).put(...OBJECTS));
+    const made = ipvsRig({ families: FAMILIES });
+    const { mode: next } = made.rig;
+    const isThere = (family: Family) => kernel.save(family).includes('KUBE-SERVICES');
+    const heard = (): Heard => (isThere('IPv4') ? { kind: 'nothing' } : { kind: 'something', by: undefined });
+    probeSays(next, { heard: () => Promise.resolve(heard()) });
+    const predecessor = rulesPredecessor(
+      FAMILIES.map((family) => ({ tools: new IptablesTools(kernel, family, 'auto') })),
+    );
+    const rig = new Rig({ commands: made.iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
+    const { outcome, failed } = await rig.sync();
+    assert.equal(outcome, 'partial');
+    assert.match(failed[0]?.cause ?? '', /waits for the next sync: another program touched the rules of the new mode/);
+    assert.deepEqual(FAMILIES.filter(isThere), ['IPv6']);
   });
 
   for (const [what, found] of [
