@@ -194,6 +194,7 @@ export class Reloader {
   async #end(former: Generation, next: Pick<Generation, 'agent' | 'running'>): Promise<void> {
     former.stop.abort(new Error('other parts take over'));
     await former.ended.catch(() => undefined);
+    former.agent.loop.end();
     next.agent.sweeper.inherit(former.agent.sweeper.handOver());
     former.agent.onNode.close();
     if (former.running !== next.running) former.running.stop.abort();

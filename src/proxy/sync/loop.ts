@@ -12,7 +12,7 @@ import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { type Fault, isNeededFirst, type NodeView, type ServiceKey } from '../model/objects.ts';
 import type { ModelObjects, ProxyModel } from '../model/proxy-model.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Location, ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
@@ -95,6 +95,17 @@ export class SyncLoop {
   /** The next sync reads the kernel, whatever the believed state is. */
   distrust(): void {
     this.#mustObserve = true;
+  }
+
+  /** Takes the last changes of the objects and writes nothing: flows to what they removed are handed to a successor (`Flows.handOver`). */
+  end(): void {
+    const { cache, model, flows, onThrown } = this.#parts;
+    try {
+      const { ports, before } = model.update(this.#take(), cache, this.#location());
+      flows.update(ports, before);
+    } catch (error) {
+      onThrown?.(error);
+    }
   }
 
   /** Updates the desired state, reads the kernel if needed, and returns the plan. Throws KernelNotRead when a part is unread. */
@@ -229,14 +240,10 @@ export class SyncLoop {
   }
 
   #desirePortion(portion: readonly ServiceKey[]): void {
-    const { cache, model, nodeName, onFault } = this.#parts;
+    const { cache, model, onFault } = this.#parts;
     // A changed or deleted Service is no longer the refused one.
     for (const key of portion) this.#refused.services.delete(key);
-    const { ports, before, faults } = model.update(portion, cache, {
-      nodeName,
-      zone: this.#zone,
-      suspects: cache.own.suspects,
-    });
+    const { ports, before, faults } = model.update(portion, cache, this.#location());
     for (const { waiting } of this.#receivers) {
       // A ServicePort that waits already has its earlier value: the receiver saw no later one.
       for (const [key, port] of before) if (!waiting.ports.has(key)) waiting.before.set(key, port);
@@ -248,6 +255,11 @@ export class SyncLoop {
       receiver.waiting = noChanges();
     }
     for (const key of portion) this.#unrendered.delete(key);
+  }
+
+  #location(): Location {
+    const { cache, nodeName } = this.#parts;
+    return { nodeName, zone: this.#zone, suspects: cache.own.suspects };
   }
 
   /** Reads the kernel if needed. Throws KernelNotRead. */

@@ -189,6 +189,16 @@ describe('connections without an answer', () => {
   it('of a deleted Service are handed over to the successor', async () => {
     const rig = await settled();
     await synced(rig.remove('Service', 'default/web'));
+    await mustBeHandedOver(rig);
+  });
+
+  it('of a Service that was deleted since the last sync are handed over, too', async () => {
+    const rig = await settled();
+    rig.remove('Service', 'default/web').loop.end();
+    await mustBeHandedOver(rig);
+  });
+
+  async function mustBeHandedOver(rig: Rig): Promise<void> {
     const next = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });
     next.flows.inherit(rig.flows.handOver());
     await synced(next);
@@ -196,5 +206,5 @@ describe('connections without an answer', () => {
     assert.equal(verdict(next.flows, VIP, A), 'stale');
     sweep(next);
     assert.equal(verdict(next.flows, VIP, A), 'foreign');
-  });
+  }
 });
