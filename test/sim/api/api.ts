@@ -57,8 +57,8 @@ export class SimApi {
   #awayUntil = 0;
   /** The newest resourceVersion that was ever given. */
   #highest = 0;
-  /** The newest resourceVersions before restores. */
-  readonly #heads = new Set<number>();
+  /** The resourceVersions that restores took back: a client may have objects with them, and a list that gives them again would count as the same. */
+  readonly #takenBack = new Set<number>();
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
@@ -137,7 +137,7 @@ export class SimApi {
   /** etcd forgets its history: watches and further pages from before answer 410, as an event or as a status. Open watches go on. */
   compact(told: 'event' | 'status' = 'event'): void {
     // It takes a version, which must not be one that a client has from before a restore (`#step`).
-    while (this.#heads.has(this.#store.version + 1)) this.#store.touch();
+    while (this.#takenBack.has(this.#store.version + 1)) this.#store.touch();
     this.#store.compact();
     this.#refusesOld = told === 'status';
   }
@@ -152,7 +152,8 @@ export class SimApi {
         `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
       );
     this.#awayUntil = this.#time.now + away;
-    this.#heads.add(this.#store.version);
+    for (const { version } of this.#store.changesSince(resourceVersion)) this.#takenBack.add(version);
+    this.#takenBack.add(this.#store.version);
     this.#store.rewind(resourceVersion);
     const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
@@ -230,9 +231,9 @@ export class SimApi {
    */
   #step(): void {
     if (this.#store.version >= this.#highest) this.#store.touch(this.#stride - 1);
-    else if (this.#heads.has(this.#store.version + 1) && this.#stride > 1) {
+    else if (this.#takenBack.has(this.#store.version + 1) && this.#stride > 1) {
       // Compacting takes a version of its own, and the write the next one.
-      while ([1, 2].some((more) => this.#heads.has(this.#store.version + more))) this.#store.touch();
+      while ([1, 2].some((more) => this.#takenBack.has(this.#store.version + more))) this.#store.touch();
       this.compact('status');
     }
   }
