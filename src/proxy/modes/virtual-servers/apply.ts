@@ -89,7 +89,7 @@ class Application {
     const [ofStaying, ofGone] = plan.replacesRules ? splitRetirements(behindOthers) : [[], behindOthers];
     if (!this.#isMistaken) {
       await this.#retire(ofStaying.filter((one) => this.#mayRemove(one)));
-      await this.#write(plan.idleDrops.filter((one) => this.#mayRemove(one)));
+      await this.#write(plan.earlyDrops.filter((one) => this.#mayRemove(one)));
     }
     if (this.#isUnknown) return void this.#skip(plan.tables.steps);
     if (!isInstalled && !(await this.#writeRules())) return;

@@ -78,7 +78,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
   const idle = isInstalled ? new Set<SetId>() : idleDrops(state);
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, idle));
+  const replacesRules = !isInstalled && !(hasRules(state, chainKey('filter', IPVS_FILTER)) && leavesToServers(state));
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, { idle, replacesRules }));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -93,7 +94,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.added),
     goneAddresses: remove(addresses.removed),
-    idleDrops: goes.get('idleDrops') ?? [],
+    earlyDrops: goes.get('earlyDrops') ?? [],
     goneDrops: goes.get('goneDrops') ?? [],
     unmasqueraded: comes.get('unmasqueraded') ?? [],
     goneEntries: goes.get('goneEntries') ?? [],
@@ -108,7 +109,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules: !isInstalled && !(hasRules(state, chainKey('filter', IPVS_FILTER)) && leavesToServers(state)),
+    replacesRules,
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
     waiting: waitingRemovals(family, [...retirable, ...entries.removed, ...addresses.removed], setAside),
@@ -355,12 +356,17 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
 
 /**
  * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
- * leads go before the rules do: another mode may have served the frontend since an agent left them.
+ * leads go before the rules do: another mode may have served the frontend since an agent left them. So do those of rules of this mode, because
+ * the detour by which pods avoid a drop goes with the rules.
  */
-function removalStage({ entries, servers }: ServersState, { entry: one }: PlannedEntry, idle: ReadonlySet<SetId>) {
+function removalStage(
+  { entries, servers }: ServersState,
+  { entry: one }: PlannedEntry,
+  { idle, replacesRules }: { readonly idle: ReadonlySet<SetId>; readonly replacesRules: boolean },
+) {
   // That of a server that goes follows it, or its drain.
   if (DROPPING.has(one.set) && servers.desired.has(serverKeyOfEntry(one.entry))) {
-    if (idle.has(one.set)) return 'idleDrops';
+    if (idle.has(one.set) || (one.set === DROP && !replacesRules)) return 'earlyDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);
@@ -477,7 +483,7 @@ function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
   const gone = 'remove sets, chains and addresses';
   for (const planned of [
     ...parts.masquerades,
-    ...parts.idleDrops,
+    ...parts.earlyDrops,
     ...parts.goneDrops,
     ...parts.goneAddresses,
     ...parts.goneEntries,
@@ -548,8 +554,8 @@ interface StagedWrites {
   readonly servers: readonly PlannedWrite[];
   readonly addresses: readonly PlannedWrite[];
   readonly retire: readonly Retirement[];
-  /** Removals of drops to which no rule leads before the rules are written. */
-  readonly idleDrops: readonly PlannedWrite[];
+  /** Removals of drops before the rules are written, and after that. */
+  readonly earlyDrops: readonly PlannedWrite[];
   readonly goneDrops: readonly PlannedWrite[];
   /** Additions of entries, by which frontends are not masqueraded any more. */
   readonly unmasqueraded: readonly PlannedWrite[];

@@ -110,6 +110,23 @@ describe('policy Local in IPVS mode', () => {
     assert.deepEqual([...new Set(atRules)], [0]);
   });
 
+  it('keeps the detour of pods until the drop is gone that they avoid by it, also while another rule is written again', async () => {
+    const made = world();
+    await become(made, web(), pods(ELSEWHERE));
+    const { kernel, iptables, rig } = made;
+    const drops = () => kernel.sets.get('KUBE-IPVS-DROP')?.entries.size;
+    assert.equal(drops(), 1);
+    iptables.kernels.IPv4.get('nat')?.get('KUBE-IPVS-SOURCE')?.splice(0);
+    const withoutDetour: (number | undefined)[] = [];
+    const onCommit = () => {
+      if (nat(made, 'KUBE-IPVS-LOCAL').length === 0) withoutDetour.push(drops());
+    };
+    iptables.options = { ...iptables.options, onCommit };
+    rig.loop.distrust();
+    await become(made, web({ externalTrafficPolicy: 'Cluster' }));
+    assert.deepEqual([...new Set(withoutDetour)], [0]);
+  });
+
   it('drops packets to a server that goes until it is gone: it may have an endpoint that an earlier agent left', async () => {
     const made = world();
     await become(made, web(), pods(ELSEWHERE));
