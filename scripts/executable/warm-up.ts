@@ -75,7 +75,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       kernelRelease: '6.18.0',
       mayChangeNetwork: () => Promise.resolve(true),
       families: () => Promise.resolve(['IPv4', 'IPv6']),
-      hasLegacyTables: () => Promise.resolve(false),
+      legacyTables: () => Promise.resolve([]),
       addresses: (family) => Promise.resolve(addresses[family] ?? []),
       listeners: () => Promise.resolve([]),
       hasIpvs: () => Promise.resolve(false),

@@ -24,8 +24,9 @@ import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeOnError, type Platform } from './platform.ts';
+import { mayNeedTools } from './predecessors.ts';
 import type { StartPhase } from './start-report.ts';
-import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
+import { neededTools, repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 interface AgentOptions {
   readonly config: Config;
@@ -70,7 +71,8 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   const { cache } = feed;
   if (config.modeChoice.by === AUTO && config.modeChoice.why === undefined)
     throw new Error('the mode is not chosen yet');
-  const { families, tools, broken } = await usableFamilies(config, signal, platform);
+  const needsTools = await mayNeedTools({ mode: config.mode, former: options.former }, platform);
+  const { families, tools, broken, isUntried } = await usableFamilies(config, { needsTools, signal, platform });
   options.onPhase?.('tools');
   const unserved = await unservedOf(broken, config.mode, platform);
   for (const { text } of unserved) log.warn(text);
@@ -90,7 +92,8 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...built,
     changes: async (until: AbortSignal) => {
       const changed = await built.changes(until);
-      return changed.length > 0 ? changed : await repairedTools(broken, until);
+      if (changed.length > 0) return changed;
+      return isUntried === true ? await neededTools(tools, platform.machine) : await repairedTools(broken, until);
     },
   };
   options.onPhase?.('mode');

@@ -21,8 +21,8 @@ import type { NftKernel, NftTables, NftWrite, TableLabels } from '../kernel/nfta
 import { openNftables } from '../kernel/nftables-netlink.ts';
 import {
   hasIpvs,
-  hasLegacyTables,
   interfaceAddresses,
+  legacyTables,
   localFamilies,
   mayChangeNetwork,
   setNames,
@@ -57,7 +57,8 @@ export interface Machine {
   readonly kernelRelease: string;
   mayChangeNetwork(): Promise<boolean>;
   families(): Promise<readonly Family[]>;
-  hasLegacyTables(): Promise<boolean>;
+  /** See `legacyTables` in kernel/node-facts.ts. */
+  legacyTables(family: Family): Promise<readonly string[]>;
   /** See `interfaceAddresses` in kernel/node-facts.ts. */
   addresses(family: Family): Promise<readonly Address[]>;
   listeners(): Promise<readonly ListeningSocket[]>;
@@ -130,7 +131,7 @@ export const realPlatform: Platform = {
     kernelRelease: release(),
     mayChangeNetwork,
     families: localFamilies,
-    hasLegacyTables,
+    legacyTables,
     addresses: interfaceAddresses,
     listeners: readListeners,
     hasIpvs,

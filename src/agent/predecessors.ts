@@ -18,7 +18,7 @@ import { isProxySet } from '../proxy/modes/virtual-servers/sets.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
 import { closeOnError, type Machine, type OpenNftables, type Platform } from './platform.ts';
-import { openTools } from './usable-families.ts';
+import { mayHoldChains, openTools } from './usable-families.ts';
 
 interface Predecessor {
   readonly mode: Mode;
@@ -157,6 +157,26 @@ async function hasRules(input: RulesLookInput): Promise<boolean> {
 }
 
 type RulesLookInput = Pick<PredecessorInput, 'members' | 'signal'>;
+
+/**
+ * Whether the tools of iptables may have something to do in this mode: its own rules, those of a predecessor, or what IPVS mode left. The legacy
+ * variant has no chains by name: any table of it counts. Starts no process.
+ */
+export async function mayNeedTools(
+  { mode, former }: { readonly mode: ModeName; readonly former: ModeName | undefined },
+  { kernel, machine }: Pick<Platform, 'kernel' | 'machine'>,
+): Promise<boolean> {
+  if ([mode, former].some((one) => one !== undefined && MODES[one].rulesBy === 'iptables')) return true;
+  try {
+    for (const family of FAMILIES) {
+      if (await mayHoldChains(kernel.openRules, family, TRACES)) return true;
+      if ((await machine.legacyTables(family)).length > 0) return true;
+    }
+    return await hasIpvsLeftovers(machine);
+  } catch {
+    return true;
+  }
+}
 
 /** A chain of a proxy, or the reason why none is known. */
 type ChainFound = { readonly chain: string } | 'none' | 'locked';

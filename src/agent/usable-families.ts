@@ -17,7 +17,7 @@ import {
 import { MODES } from '../proxy/model/modes.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './mode-settings.ts';
-import { type Platform, realPlatform } from './platform.ts';
+import { type Machine, type Platform, realPlatform } from './platform.ts';
 
 export interface Usable {
   /** Families that the mode can serve. */
@@ -26,6 +26,8 @@ export interface Usable {
   readonly tools: readonly IptablesTools[];
   /** The iptables tools of other families, which do not work. */
   readonly broken: readonly BrokenTools[];
+  /** True when nothing needs the tools yet. They were not tried, which would start four processes. */
+  readonly isUntried?: boolean;
 }
 
 /** Tools of iptables that do not work. */
@@ -52,8 +54,19 @@ const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
 /** The chain that all proxies with iptables rules have, kube-proxy included. */
 const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
-/** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
-export async function usableFamilies(config: Config, signal: AbortSignal, platform: Platform): Promise<Usable> {
+/**
+ * The families that the mode can serve, with tools that were tried if something `needsTools`. Throws CannotRun when there is none, and
+ * FactUnknown.
+ */
+export async function usableFamilies(
+  config: Config,
+  { needsTools, signal, platform }: { needsTools: boolean; signal: AbortSignal; platform: Platform },
+): Promise<Usable> {
+  if (!needsTools) {
+    const families = await familiesOf(platform);
+    const untried = (family: Family) => new IptablesTools(platform.commands, family, config.iptablesBackend);
+    return { families, tools: families.map((family) => untried(family).assume('nft')), broken: [], isUntried: true };
+  }
   const { families, tools, broken } = await openTools(config, signal, platform);
   // nftables mode does not need the tools, except to remove rules of former proxies.
   if (MODES[config.mode].rulesBy === 'nftables') return { families, tools, broken };
@@ -72,31 +85,44 @@ export async function unservedOf(
   mode: Config['mode'],
   { kernel, machine }: Pick<Platform, 'kernel' | 'machine'>,
 ): Promise<readonly Unserved[]> {
-  const hasLegacyTables = () => machine.hasLegacyTables().catch(() => true);
+  const hasLegacyTables = (family: Family) =>
+    machine.legacyTables(family).then(
+      ({ length }) => length > 0,
+      () => true,
+    );
   return await Promise.all(
     broken.map(async ({ problem, isMissing, tools: { family } }): Promise<Unserved> => {
       if (MODES[mode].rulesBy === 'iptables')
         return { text: `one family is not served: ${problem}`, isNoted: true, family };
       const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
       const hasRules =
-        (await mayHoldChains(kernel.openRules, family, OF_PROXIES)) || (!isMissing && (await hasLegacyTables()));
+        (await mayHoldChains(kernel.openRules, family, OF_PROXIES)) || (!isMissing && (await hasLegacyTables(family)));
       return { text, isNoted: !isMissing, ...(hasRules ? { family } : {}) };
     }),
   );
+}
+
+/** The families of this node. Throws CannotRun without NET_ADMIN, and FactUnknown. */
+async function familiesOf({ machine }: Platform): Promise<readonly Family[]> {
+  if (!(await machine.mayChangeNetwork())) {
+    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
+  }
+  return await machine.families();
 }
 
 /** The families of this node, with the iptables tools that work and those that do not. Throws CannotRun without NET_ADMIN, and FactUnknown. */
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
-  { machine, commands, kernel }: Platform = realPlatform,
+  platform: Platform = realPlatform,
 ): Promise<Usable> {
-  if (!(await machine.mayChangeNetwork())) {
-    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
-  }
-  const families = await machine.families();
+  const families = await familiesOf(platform);
+  const { machine, commands, kernel } = platform;
   const ofKubelet = OF_KUBELET.map((chain) => ({ table: 'mangle', chain }));
-  const mayUse = { nft: () => mayHoldChains(kernel.openRules, 'IPv4', ofKubelet), legacy: machine.hasLegacyTables };
+  const mayUse = {
+    nft: () => mayHoldChains(kernel.openRules, 'IPv4', ofKubelet),
+    legacy: async () => (await machine.legacyTables('IPv4')).includes('mangle'),
+  };
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(commands, mayUse, signal) : undefined;
   // One after another: the start of two processes at once would hold the event loop for twice as long.
   const tried = await Array.fromAsync(families, async (family) => {
@@ -111,7 +137,7 @@ export async function openTools(
 }
 
 /** True when the kernel has one of these chains in the nft variant, or gives no answer. Starts no process. */
-async function mayHoldChains(open: OpenRules, family: Family, chains: readonly ChainQuery[]): Promise<boolean> {
+export async function mayHoldChains(open: OpenRules, family: Family, chains: readonly ChainQuery[]): Promise<boolean> {
   try {
     const socket = await open('nft', family);
     try {
@@ -152,6 +178,18 @@ export async function repairedTools(broken: readonly BrokenTools[], signal: Abor
   for (const { tools, problem } of broken)
     if (await work(tools, signal)) repaired.push({ family: tools.family, fact: 'tools', from: problem, to: 'usable' });
   return repaired;
+}
+
+/**
+ * Tools that were not tried, and have something to read now: only they see rules of the legacy variant. Rules of the nft variant are found by
+ * the look for other proxies.
+ */
+export async function neededTools(tools: readonly IptablesTools[], machine: Machine): Promise<ChangedFact[]> {
+  const needed: ChangedFact[] = [];
+  for (const { family } of tools)
+    if ((await machine.legacyTables(family)).length > 0)
+      needed.push({ family, fact: 'tools', from: 'not needed', to: 'needed' });
+  return needed;
 }
 
 /** The same test as at the start, but first the one that fails where a kernel lacks the nat table, because it costs one process. */

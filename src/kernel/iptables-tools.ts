@@ -97,9 +97,15 @@ export class IptablesTools {
     this.#lasting = start && new LastingRestore({ start, file: `${this.#prefix}-restore`, args });
   }
 
-  /** The variant of the tool; undefined before `version` ran, and for tools before 1.8, which do not name it. */
+  /** The variant of the tool; undefined before `version` ran or it was assumed, and for tools before 1.8, which do not name it. */
   get variant(): IptablesVariant | undefined {
     return this.#variant;
+  }
+
+  /** Takes the tool for one of this variant until `version` runs, so that nothing is started before it is needed. */
+  assume(variant: IptablesVariant): this {
+    this.#variant = variant;
+    return this;
   }
 
   /** The number of restores so far. When it has grown, what is remembered of the rules is stale. */

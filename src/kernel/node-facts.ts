@@ -48,10 +48,10 @@ export async function mayChangeNetwork(): Promise<boolean> {
 }
 
 /**
- * Whether this network namespace has tables of iptables' legacy variant that this process may use. Only root may read their names, and
- * only root can use the variant, whose lock is in /run. Throws FactUnknown.
+ * The tables of iptables' legacy variant in this network namespace that this process may use, such as `nat`. Only root may read their names,
+ * and only root can use the variant, whose lock is in /run. Throws FactUnknown.
  */
-export async function hasLegacyTables(files: ProcFiles = realFiles): Promise<boolean> {
+export async function legacyTables(family: Family, files: ProcFiles = realFiles): Promise<readonly string[]> {
   const read = async (path: string) => {
     try {
       return await files.read(path);
@@ -60,7 +60,8 @@ export async function hasLegacyTables(files: ProcFiles = realFiles): Promise<boo
       throw error;
     }
   };
-  return (await fact('/proc/net/ip_tables_names', read))?.includes('mangle') === true;
+  const path = family === 'IPv4' ? '/proc/net/ip_tables_names' : '/proc/net/ip6_tables_names';
+  return ((await fact(path, read)) ?? '').split('\n').filter((name) => name !== '');
 }
 
 /** Whether the module of IPVS is loaded. Loads no module. Throws FactUnknown. */

@@ -84,7 +84,7 @@ function platformOf(node: Node) {
       ...realPlatform.machine,
       mayChangeNetwork: fact(true),
       families: () => Promise.resolve(FAMILIES),
-      hasLegacyTables: fact(false),
+      legacyTables: () => Promise.resolve([]),
       addresses: () => Promise.resolve([]),
       hasIpvs: fact(hasIpvs),
       hasServiceDevice: fact(hasDevice),

@@ -5,8 +5,8 @@ import {
   FactUnknown,
   hasFamily,
   hasIpvs,
-  hasLegacyTables,
   interfaceAddresses,
+  legacyTables,
   type ProcFiles,
   setNames,
 } from '../../src/kernel/node-facts.ts';
@@ -23,7 +23,7 @@ function filesOf(code: string | undefined, isRoot = true): ProcFiles {
 }
 
 const FACTS = {
-  hasLegacyTables,
+  hasLegacyTables: async (files: ProcFiles) => (await legacyTables('IPv6', files)).length > 0,
   hasIpvs,
   hasIPv6: (files: ProcFiles) => hasFamily('IPv6', files),
 };
@@ -47,8 +47,9 @@ describe('facts of files', () => {
   }
 
   it('a process that is not root may not read the names of legacy tables, and has none', async () => {
-    assert.equal(await hasLegacyTables(filesOf('EACCES', false)), false);
-    await assert.rejects(hasLegacyTables(filesOf('EMFILE', false)), FactUnknown);
+    assert.deepEqual(await legacyTables('IPv4', filesOf('EACCES', false)), []);
+    assert.deepEqual(await legacyTables('IPv4', filesOf(undefined)), ['filter', 'mangle']);
+    await assert.rejects(legacyTables('IPv4', filesOf('EMFILE', false)), FactUnknown);
   });
 
   it('a kernel whose module of sets is not loaded has none, and is not asked', async () => {

@@ -171,6 +171,6 @@ describe('simulated settings and machine', () => {
     assert.equal(await facts.hasServiceDevice(), false);
     kernel.ipvs.write({ kind: 'add-device' });
     assert.equal(await facts.hasServiceDevice(), true);
-    assert.equal(await facts.hasLegacyTables(), false);
+    assert.deepEqual(await facts.legacyTables('IPv4'), []);
   });
 });

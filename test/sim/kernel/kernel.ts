@@ -12,6 +12,7 @@ import type { SimTime } from '../engine/time.ts';
 import { SimConntrack } from './conntrack.ts';
 import { SimIptables } from './iptables/iptables.ts';
 import { othersIn } from './iptables/others.ts';
+import { TABLES } from './iptables/rule-store.ts';
 import { simOpenRules } from './iptables/rules-socket.ts';
 import { SimIpvs } from './ipvs/ipvs.ts';
 import { SimMachine } from './machine.ts';
@@ -81,7 +82,8 @@ export class SimKernel {
     });
     this.conntrack = new SimConntrack(time);
     this.machine = new SimMachine({
-      hasLegacyTables: () => this.iptables.stores.legacy.table('IPv4', 'mangle') !== undefined,
+      legacyTables: (family) =>
+        TABLES.filter((table) => this.iptables.stores.legacy.table(family, table) !== undefined),
       setNames: () => [...this.ipvs.state.sets.keys()],
       hasServiceDevice: () => this.ipvs.state.hasDevice,
       hasServiceAddress: (family) => this.ipvs.state.addresses.values().some((one) => familyOf(one) === family),

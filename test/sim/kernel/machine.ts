@@ -9,7 +9,7 @@ import { fileFailure, socketFailure } from './failures.ts';
 
 /** Things of the kernel that the machine's facts are about. */
 export interface MachineParts {
-  readonly hasLegacyTables: () => boolean;
+  readonly legacyTables: (family: Family) => readonly string[];
   readonly setNames: () => readonly string[];
   readonly hasServiceDevice: () => boolean;
   readonly hasServiceAddress: (family: Family) => boolean;
@@ -63,7 +63,7 @@ export class SimMachine {
       kernelRelease: '6.1.0',
       mayChangeNetwork: () => file('/proc/self/status', () => this.mayChangeNetwork),
       families: () => fact('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each))),
-      hasLegacyTables: () => fact('/proc/net/ip_tables_names', this.#parts.hasLegacyTables),
+      legacyTables: (family) => fact(`the legacy tables of ${family}`, () => this.#parts.legacyTables(family)),
       addresses: (family) =>
         process.call({
           what: `addresses of ${family}`,

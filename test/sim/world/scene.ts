@@ -121,6 +121,7 @@ export function simScene({ mode: first, variant, longestSent }: SceneOptions): S
       process.kill();
     },
     async cleanUp() {
+      isOver = true;
       process.kill();
       const cleaner = new SimProcess('cleanup', kernel.nextPid(), calls);
       const config = configFromFlags({ manifests: FILE, hostnameOverride: NODE, proxyMode: mode });

@@ -106,15 +106,35 @@ describe('the rules of a former proxy, whose tools fail at the start of nftables
     }
   });
 
-  it('are no matter for health where iptables is not installed', async () => {
+  it('are none where the kernel has none: the tools are not tried, and may be missing', async () => {
     const scene = simScene({ mode: 'nftables', variant: 'nft' });
     try {
       for (const name of ['iptables', 'ip6tables']) scene.kernel.iptables.missing.add(name);
       await scene.run(PERIOD / 2);
       assert.deepEqual(await notesOf(scene), []);
-      assert.match(scene.lines.join('\n'), /former proxy can be neither read nor removed: cannot start ip6tables/);
+      assert.doesNotMatch(scene.lines.join('\n'), /iptables/);
     } finally {
       scene.end();
+    }
+  });
+
+  it('are removed although they came after a start that tried no tool, in either variant', async () => {
+    for (const variant of ['nft', 'legacy'] as const) {
+      const scene = simScene({ mode: 'nftables', variant });
+      const started: string[] = [];
+      scene.calls.onCall = ({ what }) => {
+        if (/^ip6?tables/.test(what)) started.push(what);
+      };
+      try {
+        await scene.run(PERIOD / 2);
+        assert.deepEqual(started, []);
+        const store = scene.kernel.iptables.stores[variant];
+        store.commit('IPv4', 'nat', new Map([...store.used('IPv4', 'nat'), ['KUBE-SERVICES', []]]));
+        await scene.run(15 * PERIOD);
+        assert.equal(store.table('IPv4', 'nat')?.has('KUBE-SERVICES'), false, variant);
+      } finally {
+        scene.end();
+      }
     }
   });
 });
