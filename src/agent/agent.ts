@@ -13,6 +13,7 @@ import { MODES } from '../proxy/model/modes.ts';
 import type { Fault } from '../proxy/model/objects.ts';
 import { ProxyModel } from '../proxy/model/proxy-model.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
+import { OwnWrites } from '../proxy/modes/netfilter/change-detection.ts';
 import type { SetKept } from '../proxy/modes/virtual-servers/apply.ts';
 import { FlowSweeper, type SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../proxy/sync/loop.ts';
@@ -80,8 +81,10 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
   const notices = platform.kernel.openNotices?.();
+  const own = new OwnWrites();
   const members = tools.map((tool) => ({
     tools: tool,
+    own,
     probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: platform.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);

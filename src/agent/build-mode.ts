@@ -14,6 +14,7 @@ import { handover } from '../proxy/modes/handover.ts';
 import { iptablesMode } from '../proxy/modes/iptables/index.ts';
 import { ipvsMode } from '../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../proxy/modes/mode.ts';
+import type { OwnWrites } from '../proxy/modes/netfilter/change-detection.ts';
 import type { FamilySettings } from '../proxy/modes/netfilter/local-traffic.ts';
 import { oneOfEverything } from '../proxy/modes/nftables/check.ts';
 import { nftablesMode } from '../proxy/modes/nftables/index.ts';
@@ -45,7 +46,7 @@ export interface ModeInput extends OnMachine {
    * The iptables tools of each family, and the probe for the rules that they wrote. nftables mode writes without them, but takes over
    * from modes that used them.
    */
-  readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
+  readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe; readonly own?: OwnWrites }[];
   /** The transactions of nftables by all programs, for the probes. */
   readonly notices?: RulesetNotices | undefined;
   /** Allows test writes, which show whether the kernel can do the mode. */

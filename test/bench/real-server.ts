@@ -3,22 +3,11 @@
  * programs, both as JSON. It has the objects of the shape, obeys the same commands, and listens on the loopback of the namespace.
  * `default/kubernetes` is the server's own; a change is said to be sent just before its write, which etcd has to finish first.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import type { KubeClient } from '../helpers/cluster/api/kube-client.ts';
 import { RealApiServer, type RealServer } from '../helpers/cluster/api/real-api-server.ts';
-import {
-  type ClusterShape,
-  churnStep,
-  lastAddress,
-  nodeObject,
-  objectsOf,
-  sliceCount,
-  sliceOf,
-  variantAt,
-} from './cluster.ts';
-import { obey } from './inside.ts';
+import { type ClusterShape, nodeObject, objectsOf, variantAt } from './cluster.ts';
 import { nanoseconds } from './monotonic.ts';
-import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
+import { serveChanges } from './serve-changes.ts';
 
 /** Writes at the same time. */
 const WRITERS = 32;
@@ -75,42 +64,10 @@ await makeObjects(client).catch(async (error: unknown) => {
   throw error;
 });
 
-/** The last endpoint is in the last slice. */
-async function put(n: number, turn: number): Promise<SliceChange> {
-  const slice = sent(sliceOf(shape, n, sliceCount(shape, n) - 1, { turn, changedAt: new Date().toISOString() }));
+async function write(slice: object): Promise<number> {
   const at = nanoseconds();
-  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, slice);
-  return { n, address: lastAddress(shape, n, { turn }), at };
+  await client.write('PUT', `${pathOf(slice)}/${(slice as Named).metadata.name}`, sent(slice));
+  return at;
 }
 
-/** Each change has its moment: none waits for the write of the one before. */
-async function churn({ perSecond, seconds, turn }: Churn): Promise<SliceChange[]> {
-  const changes: Promise<SliceChange>[] = [];
-  const since = performance.now();
-  for (let i = 0; i < perSecond * seconds; i++) {
-    const early = since + (i * 1000) / perSecond - performance.now();
-    if (early > 0) await pause(early);
-    const step = churnStep(shape, i, turn);
-    const change = put(step.n, step.turn);
-    // A failure is told once all are written.
-    change.catch(() => undefined);
-    changes.push(change);
-  }
-  return await Promise.all(changes);
-}
-
-async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]> {
-  switch (command.kind) {
-    case 'ready':
-      return [];
-    case 'put':
-      return [await put(command.n, command.turn)];
-    case 'churn':
-      return await churn(command);
-  }
-}
-
-obey<ServerCommand, ServerAnswer>(
-  async (command) => ({ changes: await carryOut(command), kubeconfig }),
-  () => server.stop(),
-);
+serveChanges({ shape, kubeconfig, write, stop: () => server.stop() });

@@ -69,18 +69,23 @@ export function accept(descriptor: number): number | undefined {
 /** struct linger: on, no seconds. */
 const AT_ONCE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
 
-/** From now on closing it sends a reset, and leaves no port in TIME_WAIT. */
+/** From now on closing it sends a reset, and leaves no port in TIME_WAIT. Throws SystemError. */
 export function resetAtClose(descriptor: number): void {
-  libc.setsockopt(descriptor, SOL_SOCKET, SO_LINGER, AT_ONCE, AT_ONCE.length);
+  setOption(descriptor, SO_LINGER, AT_ONCE);
 }
 
-/** Connecting, sending and receiving of a socket that blocks are given up after so long: EINPROGRESS, EAGAIN. */
+/** Connecting, sending and receiving of a socket that blocks are given up after so long: EINPROGRESS, EAGAIN. Throws SystemError. */
 export function giveUpAfter(descriptor: number, milliseconds: number): void {
   // struct timeval
   const time = Buffer.alloc(16);
   time.writeBigInt64LE(BigInt(Math.floor(milliseconds / 1000)), 0);
   time.writeBigInt64LE(BigInt((milliseconds % 1000) * 1000), 8);
-  for (const option of [SO_SNDTIMEO, SO_RCVTIMEO]) libc.setsockopt(descriptor, SOL_SOCKET, option, time, time.length);
+  for (const option of [SO_SNDTIMEO, SO_RCVTIMEO]) setOption(descriptor, option, time);
+}
+
+function setOption(descriptor: number, option: number, value: Uint8Array): void {
+  if (libc.setsockopt(descriptor, SOL_SOCKET, option, value, value.length) < 0)
+    throw new SystemError('setsockopt', errno());
 }
 
 /** Returns how many bytes the kernel took. Throws SystemError. */

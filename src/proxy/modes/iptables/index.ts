@@ -25,7 +25,7 @@ import {
 } from './static-chains.ts';
 
 /** One for each family that the node has. */
-interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {
+interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'own' | 'keepsCounts'> {
   readonly settings: IptablesSettings;
   readonly sysctls: Sysctls;
 }
@@ -35,7 +35,7 @@ export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
   return familiesMode({
     name: 'iptables',
     readsApart: true,
-    families: families.map((family) => new IptablesFamily(family, own)),
+    families: families.map((family) => new IptablesFamily({ own, ...family })),
   });
 }
 
@@ -46,7 +46,7 @@ class IptablesFamily extends RulesFamily {
   readonly #counted: readonly CountedRule[];
   #rendered = 0;
 
-  constructor({ tools, probe, keepsCounts, sysctls, settings }: IptablesFamilyOptions, own: OwnWrites) {
+  constructor({ tools, probe, own, keepsCounts, sysctls, settings }: IptablesFamilyOptions) {
     const { family, localhostNodePorts } = settings;
     super(
       new FamilyRules({

@@ -23,6 +23,8 @@ export interface IpvsFamilyOptions {
   readonly tools: IptablesTools;
   /** Checks the canaries in the place of the tools, and detects writes of other programs. */
   readonly probe?: ChainProbe | undefined;
+  /** See `TablesOptions`. */
+  readonly own?: OwnWrites | undefined;
   /** Rules that are written anew keep the counters of their frontends. */
   readonly keepsCounts?: boolean | undefined;
 }
@@ -37,13 +39,12 @@ export function ipvsMode(options: IpvsOptions): Mode {
   const own = new OwnWrites();
   const node = new IpvsNode(options);
   const { questions } = options;
-  const families = options.families.map((family) => new IpvsFamily(family, { own, node, questions }));
+  const families = options.families.map((family) => new IpvsFamily({ own, ...family }, { node, questions }));
   return familiesMode({ name: 'ipvs', readsApart: false, families, node });
 }
 
 /** Shared by the families. */
 interface FamilyShared {
-  readonly own: OwnWrites;
   readonly node: IpvsNode;
   readonly questions: IpvsQuestions;
 }
@@ -53,7 +54,7 @@ class IpvsFamily extends ServersFamily {
   readonly #desired: IpvsDesired;
   readonly #questions: IpvsQuestions;
 
-  constructor({ settings, tools, probe, keepsCounts }: IpvsFamilyOptions, { own, node, questions }: FamilyShared) {
+  constructor({ settings, tools, probe, own, keepsCounts }: IpvsFamilyOptions, { node, questions }: FamilyShared) {
     super(settings, new FamilyRules({ tools, probe, own, keepsCounts, isOurs: isOursOrSource, jumps: JUMPS }), node);
     this.#desired = new IpvsDesired(settings);
     this.state.desireSets();
@@ -95,6 +96,6 @@ export function ipvsPredecessor({
   const members: PredecessorServers[] = [];
   const areEmptied = () => members.every(({ state }) => state.isEmptied && state.sets.applied?.size === 0);
   const node = new IpvsNode({ kernel, sysctls, onSetKept, predecessor: { areEmptied } });
-  for (const { settings, ...each } of families) members.push(new PredecessorServers(settings, { ...each, own }, node));
+  for (const { settings, ...each } of families) members.push(new PredecessorServers(settings, { own, ...each }, node));
   return familiesMode({ name: 'ipvs', readsApart: false, families: members, node });
 }

@@ -25,8 +25,8 @@ export interface TablesOptions {
   /** Chains to read as well: shared with others, never removed. */
   readonly shared?: ReadonlySet<ChainKey>;
   readonly jumps: readonly Jump[];
-  /** Shared by the families of a mode. */
-  readonly own?: OwnWrites;
+  /** Shared by the families of a mode, and with its predecessor in a takeover. */
+  readonly own?: OwnWrites | undefined;
   /** Rules that are written anew keep the counters of their frontends. */
   readonly keepsCounts?: boolean | undefined;
 }
