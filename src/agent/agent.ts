@@ -27,7 +27,7 @@ import { logResized, logSteps, stackLogger } from './log-lines.ts';
 import { closeOnError, type Platform } from './platform.ts';
 import { mayNeedTools } from './predecessors.ts';
 import type { StartPhase } from './start-report.ts';
-import { neededTools, repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
+import { repairedTools, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 interface AgentOptions {
   readonly config: Config;
@@ -90,13 +90,15 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   if (options.isRun) await removeTraces(options);
   const probes = { close: () => closeProbes({ members, notices }) };
   const built = await closeOnError(probes, () => buildMode(feed, { families, members, notices }, options));
-  // Tools that work again let the next generation serve more families.
+  // Tools that work again let the next generation serve more families. Those that nothing needed are tried by the next one.
   const onNode = {
     ...built,
     changes: async (until: AbortSignal) => {
       const changed = await built.changes(until);
       if (changed.length > 0) return changed;
-      return isUntried === true ? await neededTools(tools, platform.machine) : await repairedTools(broken, until);
+      if (isUntried !== true) return await repairedTools(broken, until);
+      const isNeeded = await mayNeedTools({ mode: config.mode, former: undefined }, platform);
+      return isNeeded ? families.map((family) => ({ family, fact: 'tools', from: 'not needed', to: 'needed' })) : [];
     },
   };
   options.onPhase?.('mode');

@@ -160,13 +160,13 @@ export class Reloader {
     }
     this.#wake = () => undefined;
     this.#unadapted.over({ text: 'the agent could adapt to the change of this node' });
-    if (former !== undefined) await this.#end(former, { agent, running });
+    if (former !== undefined) await this.#end(former, running);
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
     if (former !== undefined) warnOfMode(config, former.config, this.#options.log);
     emitModeWarning(config, former?.config, observers.events);
     const isReload = former !== undefined && former.config !== config;
-    return this.#start({ agent, config, running, observers, isReload });
+    return this.#start({ agent, config, running, observers, former, isReload });
   }
 
   async #build(config: Config, { running, observers, former, building }: BuildInput): Promise<Agent> {
@@ -190,17 +190,15 @@ export class Reloader {
     });
   }
 
-  /** End the former generation with its last write, and hand over the stale flows that it knows of. */
-  async #end(former: Generation, next: Pick<Generation, 'agent' | 'running'>): Promise<void> {
+  /** End the former generation with its last write. */
+  async #end(former: Generation, running: Generation['running']): Promise<void> {
     former.stop.abort(new Error('other parts take over'));
     await former.ended.catch(() => undefined);
-    former.agent.loop.end();
-    next.agent.sweeper.inherit(former.agent.sweeper.handOver());
     former.agent.onNode.close();
-    if (former.running !== next.running) former.running.stop.abort();
+    if (former.running !== running) former.running.stop.abort();
   }
 
-  #start({ agent, config, running, observers, isReload }: StartInput): Generation {
+  #start({ agent, config, running, observers, former, isReload }: StartInput): Generation {
     const { log, signal, platform, onConfig } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
@@ -210,6 +208,11 @@ export class Reloader {
         this.#options.log.info('the changed configuration can be used now, and is in force');
       observers.metrics.reloaded('applied');
       void this.#supervisor.reloadEnded();
+    }
+    if (former !== undefined) {
+      // Up to now: the next generation never hears of a Service that is gone by then.
+      former.agent.loop.end();
+      agent.sweeper.inherit(former.agent.sweeper.handOver());
     }
     running.feed.cache.touchAll();
     const ended = runGeneration(agent, {
@@ -331,6 +334,8 @@ interface BuildInput {
 
 interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
   readonly observers: Observers;
+  /** The generation that has ended. */
+  readonly former: Generation | undefined;
   readonly isReload: boolean;
 }
 

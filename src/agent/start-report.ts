@@ -6,7 +6,7 @@ import type { Log } from '../telemetry/log.ts';
 export const PHASES = {
   program: 'the program was loaded',
   configuration: 'the command line and the configuration were read',
-  tools: 'the tools of iptables were tried',
+  tools: 'the tools of iptables were tried where something needs them',
   lists: 'the initial lists were complete',
   mode: 'the mode was built',
   sync: 'the first sync ended',

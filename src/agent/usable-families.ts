@@ -17,12 +17,12 @@ import {
 import { MODES } from '../proxy/model/modes.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { ChangedFact } from './mode-settings.ts';
-import { type Machine, type Platform, realPlatform } from './platform.ts';
+import { type Platform, realPlatform } from './platform.ts';
 
 export interface Usable {
   /** Families that the mode can serve. */
   readonly families: readonly Family[];
-  /** The iptables tools that work on this node. */
+  /** The iptables tools that work on this node, as far as they were tried. */
   readonly tools: readonly IptablesTools[];
   /** The iptables tools of other families, which do not work. */
   readonly broken: readonly BrokenTools[];
@@ -87,7 +87,7 @@ export async function unservedOf(
 ): Promise<readonly Unserved[]> {
   const hasLegacyTables = (family: Family) =>
     machine.legacyTables(family).then(
-      ({ length }) => length > 0,
+      (tables) => tables.includes('nat'),
       () => true,
     );
   return await Promise.all(
@@ -178,18 +178,6 @@ export async function repairedTools(broken: readonly BrokenTools[], signal: Abor
   for (const { tools, problem } of broken)
     if (await work(tools, signal)) repaired.push({ family: tools.family, fact: 'tools', from: problem, to: 'usable' });
   return repaired;
-}
-
-/**
- * Tools that were not tried, and have something to read now: only they see rules of the legacy variant. Rules of the nft variant are found by
- * the look for other proxies.
- */
-export async function neededTools(tools: readonly IptablesTools[], machine: Machine): Promise<ChangedFact[]> {
-  const needed: ChangedFact[] = [];
-  for (const { family } of tools)
-    if ((await machine.legacyTables(family)).length > 0)
-      needed.push({ family, fact: 'tools', from: 'not needed', to: 'needed' });
-  return needed;
 }
 
 /** The same test as at the start, but first the one that fails where a kernel lacks the nat table, because it costs one process. */

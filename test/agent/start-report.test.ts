@@ -28,7 +28,7 @@ test('a start is reported once, after its first sync, in milliseconds since the 
   report.ended('sync');
   const start = { program: 62, configuration: 80, tools: 120, lists: 150, mode: 160, sync: 201 };
   const text =
-    'the start: the program was loaded after 62 ms, the command line and the configuration were read after 80 ms, the tools of iptables were tried after 120 ms, the initial lists were complete after 150 ms, the mode was built after 160 ms, the first sync ended after 201 ms';
+    'the start: the program was loaded after 62 ms, the command line and the configuration were read after 80 ms, the tools of iptables were tried where something needs them after 120 ms, the initial lists were complete after 150 ms, the mode was built after 160 ms, the first sync ended after 201 ms';
   assert.deepEqual(lines, [[{ start }, text]]);
   assert.deepEqual(Object.keys(start), Object.keys(PHASES));
 });

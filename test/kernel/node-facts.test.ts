@@ -46,6 +46,12 @@ describe('facts of files', () => {
     });
   }
 
+  it('the tables of the legacy variant are those of the family', async () => {
+    const of = { '/proc/net/ip_tables_names': 'nat\n', '/proc/net/ip6_tables_names': '' };
+    const files = { ...filesOf(undefined), read: (path: string) => Promise.resolve(of[path as keyof typeof of]) };
+    assert.deepEqual([await legacyTables('IPv4', files), await legacyTables('IPv6', files)], [['nat'], []]);
+  });
+
   it('a process that is not root may not read the names of legacy tables, and has none', async () => {
     assert.deepEqual(await legacyTables('IPv4', filesOf('EACCES', false)), []);
     assert.deepEqual(await legacyTables('IPv4', filesOf(undefined)), ['filter', 'mangle']);

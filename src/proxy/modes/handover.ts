@@ -146,7 +146,8 @@ class Handover implements Mode {
       apply: async (signal) => {
         const report = await this.#takeOver(next, mayRemove, signal);
         // A predecessor that runs yet writes its objects again until the next attempt, and its rules name sets, which then cannot be removed.
-        if (report.outcome !== 'complete' && !this.#isPredecessorGone) this.#mayBeBack = true;
+        const isTried = report.outcome === 'complete' && mayRemove;
+        if (!isTried && !this.#isPredecessorGone) this.#mayBeBack = true;
         return report;
       },
     };

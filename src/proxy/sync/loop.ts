@@ -11,8 +11,8 @@ import type { SourceKind } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { type Fault, isNeededFirst, type NodeView, type ServiceKey } from '../model/objects.ts';
-import type { ModelObjects, ProxyModel } from '../model/proxy-model.ts';
-import type { Location, ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { ModelChanges, ModelObjects, ProxyModel } from '../model/proxy-model.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
@@ -75,13 +75,15 @@ export class SyncLoop {
   readonly #unrendered = new Set<ServiceKey>();
   /** Each receives a change once, also when another one throws: the mode counts the holders of objects that Services share. */
   readonly #receivers: readonly Receiver[];
+  readonly #ofFlows: Receiver;
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
     const { mode, flows, onPorts } = parts;
+    this.#ofFlows = { receive: ({ ports, before }) => flows.update(ports, before), waiting: noChanges() };
     this.#receivers = [
       { receive: ({ ports, before }) => mode.desire(ports, before), waiting: noChanges() },
-      { receive: ({ ports, before }) => flows.update(ports, before), waiting: noChanges() },
+      this.#ofFlows,
       { receive: ({ ports }) => onPorts?.(ports), waiting: noChanges() },
     ];
     this.#refused = new RefusedServices(parts.retry);
@@ -99,12 +101,11 @@ export class SyncLoop {
 
   /** Takes the last changes of the objects and writes nothing: flows to what they removed are handed to a successor (`Flows.handOver`). */
   end(): void {
-    const { cache, model, flows, onThrown } = this.#parts;
     try {
-      const { ports, before } = model.update(this.#take(), cache, this.#location());
-      flows.update(ports, before);
+      this.#updateModel(this.#take());
+      handOut(this.#ofFlows);
     } catch (error) {
-      onThrown?.(error);
+      this.#parts.onThrown?.(error);
     }
   }
 
@@ -240,26 +241,25 @@ export class SyncLoop {
   }
 
   #desirePortion(portion: readonly ServiceKey[]): void {
-    const { cache, model, onFault } = this.#parts;
     // A changed or deleted Service is no longer the refused one.
     for (const key of portion) this.#refused.services.delete(key);
-    const { ports, before, faults } = model.update(portion, cache, this.#location());
+    const faults = this.#updateModel(portion);
+    for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) this.#parts.onFault(fault);
+    for (const receiver of this.#receivers) handOut(receiver);
+    for (const key of portion) this.#unrendered.delete(key);
+  }
+
+  /** The changes wait for the receivers. */
+  #updateModel(portion: readonly ServiceKey[]): ModelChanges['faults'] {
+    const { cache, model, nodeName } = this.#parts;
+    const location = { nodeName, zone: this.#zone, suspects: cache.own.suspects };
+    const { ports, before, faults } = model.update(portion, cache, location);
     for (const { waiting } of this.#receivers) {
       // A ServicePort that waits already has its earlier value: the receiver saw no later one.
       for (const [key, port] of before) if (!waiting.ports.has(key)) waiting.before.set(key, port);
       for (const [key, port] of ports) waiting.ports.set(key, port);
     }
-    for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    for (const receiver of this.#receivers) {
-      receiver.receive(receiver.waiting);
-      receiver.waiting = noChanges();
-    }
-    for (const key of portion) this.#unrendered.delete(key);
-  }
-
-  #location(): Location {
-    const { cache, nodeName } = this.#parts;
-    return { nodeName, zone: this.#zone, suspects: cache.own.suspects };
+    return faults;
   }
 
   /** Reads the kernel if needed. Throws KernelNotRead. */
@@ -292,6 +292,11 @@ interface Receiver {
   readonly receive: (changes: ModelDelta) => void;
   /** Changes that it has not received yet. */
   waiting: ModelDelta;
+}
+
+function handOut(receiver: Receiver): void {
+  receiver.receive(receiver.waiting);
+  receiver.waiting = noChanges();
 }
 
 function noChanges(): ModelDelta {

@@ -135,6 +135,26 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
 
+  it('reads IPVS mode again after the kernel refused a Service: a kube-proxy that runs yet wrote a server', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const server = made.kernel.virtual.get(SERVER_KEY);
+    assert.ok(server !== undefined && made.kernel.virtual.delete(SERVER_KEY));
+    made.iptables.options = {
+      ...made.iptables.options,
+      refuse: (line) => line.includes('--to-destination 10.244.7.7'),
+    };
+    const rig = toIptables(made).put(
+      service({ name: 'refused', spec: { clusterIP: '10.96.0.77', ports: [{ port: 80 }] } }),
+      slice({ name: 'refused-1', service: 'refused', endpoints: ['10.244.7.7'] }),
+    );
+    for (let n = 0; n < 2; n++) assert.equal((await rig.sync()).outcome, 'partial');
+    assert.ok(made.kernel.sets.has('KUBE-IPVS-SERVERS'));
+    made.kernel.virtual.set(SERVER_KEY, server);
+    await wellSynced(rig.remove('Service', 'default/refused'));
+    assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
+  });
+
   it('removes each server of a kube-proxy that runs yet, at whichever reading it wrote it: its address and sets never go without it', async () => {
     for (let at = 1; at <= 12; at++) {
       const made = ipvsRig({ families: ['IPv4'] });

@@ -511,7 +511,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'remove-as-remembered',
     what: 'A predecessor is not read again after an attempt to remove it that stayed incomplete',
     file: 'src/proxy/modes/handover.ts',
-    from: "if (report.outcome !== 'complete' && !this.#isPredecessorGone) this.#mayBeBack = true;",
+    from: 'if (!isTried && !this.#isPredecessorGone) this.#mayBeBack = true;',
     to: '',
     test: 'test/proxy/modes/handover.test.ts',
   },

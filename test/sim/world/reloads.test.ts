@@ -1,7 +1,9 @@
 /** A changed configuration that cannot be used yet: the former one stays, and the changed one is tried again. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Address } from '../../../src/base/address.ts';
 import { Random } from '../../helpers/base/random.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
 import { leftovers } from '../check/liveness.ts';
 import type { Settings, SimMode } from '../history/actions.ts';
 import { type HistoryPlan, planOf } from '../history/plan.ts';
@@ -57,6 +59,38 @@ async function reloads(world: SimWorld): Promise<Record<string, number>> {
   const samples = body.matchAll(/^slicewire_config_reloads_total\{result="(\w+)"\} (\d+)$/gm);
   return Object.fromEntries([...samples].map(([, result, value]) => [result, Number(value)]));
 }
+
+it('flows to a Service that was deleted since the last sync are deleted by the parts of the changed configuration', () =>
+  begun(async (world, lines) => {
+    const at = { address: '10.96.0.99' as Address, port: 80 };
+    const [source, answers] = ['10.244.0.77', '10.244.9.9'].map((one) => ({ address: one as Address, port: 8080 }));
+    assert.ok(source !== undefined && answers !== undefined);
+    const own = service({
+      name: 'short',
+      spec: { clusterIP: at.address, ports: [{ port: at.port, targetPort: 8080 }] },
+    });
+    const pods = slice({ name: 'short-1', service: 'short', endpoints: [answers.address] });
+    world.perform({ kind: 'configure', settings: { minSyncPeriod: PERIOD }, isSignalled: false });
+    world.perform({ kind: 'put', of: 'services', object: own });
+    world.perform({ kind: 'put', of: 'slices', object: pods });
+    await run(world, 3 * PERIOD);
+    const flow = { protocol: 'TCP', source, destination: at, answers, isAnswered: false } as const;
+    world.kernel.conntrack.send(flow, 3600);
+    await run(world, 2 * PERIOD);
+    assert.ok(world.kernel.conntrack.find(flow), 'its endpoint may answer');
+    // The sync of the deletion is not due before the next parts take over.
+    world.perform({
+      kind: 'put',
+      of: 'slices',
+      object: slice({ name: 'short-2', service: 'short', endpoints: ['10.244.9.8'] }),
+    });
+    await run(world, 500);
+    world.perform({ kind: 'delete', of: 'services', name: 'short' });
+    wantMode(world, 'nftables');
+    await run(world, 3 * PERIOD);
+    assert.ok(serves(world, 'nftables'), lines.join('\n'));
+    assert.equal(world.kernel.conntrack.find(flow), undefined);
+  }));
 
 describe('a changed configuration that cannot be used yet', () => {
   it('is tried again until it works, and its failure is in the log once', () =>

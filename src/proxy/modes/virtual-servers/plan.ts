@@ -10,9 +10,8 @@
  * 5. virtual servers with their destinations;
  * 6. the chain for packets that the node sends from Service addresses, the removal of what is left behind addresses that come, then the
  *    addresses: now packets are for this node;
- * 7. the other rules, after drops to which none leads yet: those of another mode, if any, are replaced when the Services are complete, and stay
- *    if a write before was impossible;
- * 8. the end of drops: there are endpoints now;
+ * 7. the end of drops: there are endpoints now, and the detour by which pods avoid a drop goes with the rules;
+ * 8. the other rules: those of another mode, if any, are replaced when the Services are complete, and stay if a write before was impossible;
  * 9. removals: destinations, servers, masquerading of what is of policy Local now, addresses, entries in the reverse order, rules, sets.
  *
  * Draining depends only on the seen state (docs/ipvs.md): a destination of TCP or SCTP to remove gets weight 0, and is removed when
@@ -78,8 +77,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
   const idle = isInstalled ? new Set<SetId>() : idleDrops(state);
-  const replacesRules = !isInstalled && !(hasRules(state, chainKey('filter', IPVS_FILTER)) && leavesToServers(state));
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, { idle, replacesRules }));
+  const isEarly = standsInNat(state) ? new Set<SetId>([...idle, DROP]) : idle;
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, isEarly));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -109,7 +108,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, isSourceChain),
     detourTables: isInstalled ? state.tables.plan(setAside, isDetourChain) : undefined,
     tables,
-    replacesRules,
+    replacesRules: !isInstalled && !(hasRules(state, chainKey('filter', IPVS_FILTER)) && leavesToServers(state)),
     steps,
     removesAll: state.isEmptied && state.sets.applied?.size === goneSets.length,
     waiting: waitingRemovals(family, [...retirable, ...entries.removed, ...addresses.removed], setAside),
@@ -319,8 +318,12 @@ function hasRules(state: ServersState, chain: ChainKey): boolean {
  * replaced it, and left the table filter as it was: the tables are written one after another.
  */
 function leavesToServers(state: ServersState): boolean {
-  const services = chainKey('nat', SERVICES);
-  return hasRule(state, services, (text) => text.includes('--match-set ')) || !hasRules(state, services);
+  return standsInNat(state) || !hasRules(state, chainKey('nat', SERVICES));
+}
+
+/** Whether the table nat has, or may have, the rules of this mode. */
+function standsInNat(state: ServersState): boolean {
+  return hasRule(state, chainKey('nat', SERVICES), (text) => text.includes('--match-set '));
 }
 
 /** The chains whose rules drop the packets that these sets name. kube-proxy has the first one, too, without such a rule. */
@@ -357,16 +360,12 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
 /**
  * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
  * leads go before the rules do: another mode may have served the frontend since an agent left them. So do those of rules of this mode, because
- * the detour by which pods avoid a drop goes with the rules.
+ * the detour by which pods avoid a drop goes with the rules. Where the table nat has lost its rules, masquerading comes back with them first.
  */
-function removalStage(
-  { entries, servers }: ServersState,
-  { entry: one }: PlannedEntry,
-  { idle, replacesRules }: { readonly idle: ReadonlySet<SetId>; readonly replacesRules: boolean },
-) {
+function removalStage({ entries, servers }: ServersState, { entry: one }: PlannedEntry, isEarly: ReadonlySet<SetId>) {
   // That of a server that goes follows it, or its drain.
   if (DROPPING.has(one.set) && servers.desired.has(serverKeyOfEntry(one.entry))) {
-    if (idle.has(one.set) || (one.set === DROP && !replacesRules)) return 'earlyDrops';
+    if (isEarly.has(one.set)) return 'earlyDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);
