@@ -73,7 +73,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   if (config.modeChoice.by === AUTO && config.modeChoice.why === undefined)
     throw new Error('the mode is not chosen yet');
   const needsTools = await mayNeedTools({ mode: config.mode, former: options.former }, platform);
-  const { families, tools, broken, isUntried } = await usableFamilies(config, { needsTools, signal, platform });
+  const { families, tools, broken } = await usableFamilies(config, { needsTools, signal, platform });
   options.onPhase?.('tools');
   const unserved = await unservedOf(broken, config.mode, platform);
   for (const { text } of unserved) log.warn(text);
@@ -96,7 +96,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     changes: async (until: AbortSignal) => {
       const changed = await built.changes(until);
       if (changed.length > 0) return changed;
-      if (isUntried !== true) return await repairedTools(broken, until);
+      if (needsTools) return await repairedTools(broken, until);
       const isNeeded = await mayNeedTools({ mode: config.mode, former: undefined }, platform);
       return isNeeded ? families.map((family) => ({ family, fact: 'tools', from: 'not needed', to: 'needed' })) : [];
     },

@@ -165,8 +165,7 @@ export class Reloader {
     await this.#options.recordings.use(agent, config);
     if (former !== undefined) warnOfMode(config, former.config, this.#options.log);
     emitModeWarning(config, former?.config, observers.events);
-    const isReload = former !== undefined && former.config !== config;
-    return this.#start({ agent, config, running, observers, former, isReload });
+    return this.#start({ agent, config, running, observers, former });
   }
 
   async #build(config: Config, { running, observers, former, building }: BuildInput): Promise<Agent> {
@@ -198,12 +197,12 @@ export class Reloader {
     if (former.running !== running) former.running.stop.abort();
   }
 
-  #start({ agent, config, running, observers, former, isReload }: StartInput): Generation {
+  #start({ agent, config, running, observers, former }: StartInput): Generation {
     const { log, signal, platform, onConfig } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
     onConfig?.(config);
-    if (isReload) {
+    if (former !== undefined && former.config !== config) {
       if (this.#configs.lastFailure !== undefined)
         this.#options.log.info('the changed configuration can be used now, and is in force');
       observers.metrics.reloaded('applied');
@@ -336,7 +335,6 @@ interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
   readonly observers: Observers;
   /** The generation that has ended. */
   readonly former: Generation | undefined;
-  readonly isReload: boolean;
 }
 
 /** The settings on which the feed depends: the source, and the objects that it follows. */

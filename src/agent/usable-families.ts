@@ -26,8 +26,6 @@ export interface Usable {
   readonly tools: readonly IptablesTools[];
   /** The iptables tools of other families, which do not work. */
   readonly broken: readonly BrokenTools[];
-  /** True when nothing needs the tools yet. They were not tried, which would start four processes. */
-  readonly isUntried?: boolean;
 }
 
 /** Tools of iptables that do not work. */
@@ -55,8 +53,8 @@ const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
 const OF_PROXIES: readonly ChainQuery[] = [{ table: 'nat', chain: 'KUBE-SERVICES' }];
 
 /**
- * The families that the mode can serve, with tools that were tried if something `needsTools`. Throws CannotRun when there is none, and
- * FactUnknown.
+ * The families that the mode can serve, with tools that were tried if something `needsTools`: that starts four processes. Throws CannotRun when
+ * there is none, and FactUnknown.
  */
 export async function usableFamilies(
   config: Config,
@@ -65,7 +63,7 @@ export async function usableFamilies(
   if (!needsTools) {
     const families = await familiesOf(platform);
     const untried = (family: Family) => new IptablesTools(platform.commands, family, config.iptablesBackend);
-    return { families, tools: families.map((family) => untried(family).assume('nft')), broken: [], isUntried: true };
+    return { families, tools: families.map((family) => untried(family).assume('nft')), broken: [] };
   }
   const { families, tools, broken } = await openTools(config, signal, platform);
   // nftables mode does not need the tools, except to remove rules of former proxies.
@@ -85,7 +83,7 @@ export async function unservedOf(
   mode: Config['mode'],
   { kernel, machine }: Pick<Platform, 'kernel' | 'machine'>,
 ): Promise<readonly Unserved[]> {
-  const hasLegacyTables = (family: Family) =>
+  const hasLegacyNat = (family: Family) =>
     machine.legacyTables(family).then(
       (tables) => tables.includes('nat'),
       () => true,
@@ -96,7 +94,7 @@ export async function unservedOf(
         return { text: `one family is not served: ${problem}`, isNoted: true, family };
       const text = `iptables rules of a former proxy can be neither read nor removed: ${problem}`;
       const hasRules =
-        (await mayHoldChains(kernel.openRules, family, OF_PROXIES)) || (!isMissing && (await hasLegacyTables(family)));
+        (await mayHoldChains(kernel.openRules, family, OF_PROXIES)) || (!isMissing && (await hasLegacyNat(family)));
       return { text, isNoted: !isMissing, ...(hasRules ? { family } : {}) };
     }),
   );

@@ -1,4 +1,4 @@
-/** What both API servers of the benchmark do when they are told to (`server-protocol.ts`). */
+/** The changes that both API servers of the benchmark make on command (`server-protocol.ts`). */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClusterShape, churnStep, lastAddress, sliceCount, sliceOf } from './cluster.ts';
 import { obey } from './inside.ts';

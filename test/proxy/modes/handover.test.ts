@@ -13,7 +13,7 @@ import { failedReport, mergeReports } from '../../../src/proxy/reconcile/step.ts
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import type { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
-import { ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
+import { type IpvsRig, ipvsRig } from '../../helpers/proxy/ipvs-rig.ts';
 import { defaultSettings, fakeSysctls, Rig } from '../../helpers/proxy/rig.ts';
 
 const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
@@ -52,6 +52,16 @@ function hasIptablesRules({ iptables }: Kernels): boolean {
 
 function hasIpvsRules({ iptables }: Kernels): boolean {
   return iptables.save('IPv4').includes('--match-set KUBE-CLUSTER-IP');
+}
+
+/** IPVS mode without its server, which a kube-proxy that runs yet writes again. */
+async function withoutServer(): Promise<{ readonly made: IpvsRig; readonly writeServer: () => void }> {
+  const made = ipvsRig({ families: ['IPv4'] });
+  await wellSynced(made.rig.put(...OBJECTS));
+  const { virtual } = made.kernel;
+  const server = virtual.get(SERVER_KEY);
+  assert.ok(server !== undefined && virtual.delete(SERVER_KEY));
+  return { made, writeServer: () => void virtual.set(SERVER_KEY, server) };
 }
 
 describe('from ipvs to iptables', () => {
@@ -110,10 +120,7 @@ describe('from ipvs to iptables', () => {
   });
 
   it('reads IPVS mode again after the removal of another predecessor was put off: a kube-proxy that runs yet wrote a server', async () => {
-    const made = ipvsRig({ families: ['IPv4'] });
-    await wellSynced(made.rig.put(...OBJECTS));
-    const server = made.kernel.virtual.get(SERVER_KEY);
-    assert.ok(server !== undefined && made.kernel.virtual.delete(SERVER_KEY));
+    const { made, writeServer } = await withoutServer();
     let isPutOff = true;
     const rig = toIptables(made, (next) => {
       const plan = next.plan.bind(next);
@@ -129,17 +136,14 @@ describe('from ipvs to iptables', () => {
       };
     });
     assert.equal((await rig.sync()).outcome, 'partial');
-    made.kernel.virtual.set(SERVER_KEY, server);
+    writeServer();
     isPutOff = false;
     await wellSynced(rig);
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });
 
   it('reads IPVS mode again after the kernel refused a Service: a kube-proxy that runs yet wrote a server', async () => {
-    const made = ipvsRig({ families: ['IPv4'] });
-    await wellSynced(made.rig.put(...OBJECTS));
-    const server = made.kernel.virtual.get(SERVER_KEY);
-    assert.ok(server !== undefined && made.kernel.virtual.delete(SERVER_KEY));
+    const { made, writeServer } = await withoutServer();
     made.iptables.options = {
       ...made.iptables.options,
       refuse: (line) => line.includes('--to-destination 10.244.7.7'),
@@ -150,7 +154,7 @@ describe('from ipvs to iptables', () => {
     );
     for (let n = 0; n < 2; n++) assert.equal((await rig.sync()).outcome, 'partial');
     assert.ok(made.kernel.sets.has('KUBE-IPVS-SERVERS'));
-    made.kernel.virtual.set(SERVER_KEY, server);
+    writeServer();
     await wellSynced(rig.remove('Service', 'default/refused'));
     assert.deepEqual([made.kernel.dump(), rig.mode.isWaiting], [[], false]);
   });

@@ -1,4 +1,4 @@
-/** A changed configuration that cannot be used yet: the former one stays, and the changed one is tried again. */
+/** A changed configuration: the ending parts hand over what they know. One that cannot be used yet is tried again, and the former one stays. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';

@@ -1,10 +1,8 @@
 /** One mode takes over from another without a sync that fails: what the agent writes itself is no write of another program. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { SimMode } from '../history/actions.ts';
+import { MODES } from '../check/mode-world.ts';
 import { simScene } from './scene.ts';
-
-const MODES: readonly SimMode[] = ['iptables', 'ipvs', 'nftables'];
 
 for (const from of MODES)
   for (const to of MODES.filter((mode) => mode !== from))

@@ -76,9 +76,8 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
   const entries = entryWrites(state, staying, setAside);
   const added = keep(entries.added);
   const comes = Map.groupBy(added, (one) => additionStage(state, one, isInstalled));
-  const idle = isInstalled ? new Set<SetId>() : idleDrops(state);
-  const isEarly = standsInNat(state) ? new Set<SetId>([...idle, DROP]) : idle;
-  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, isEarly));
+  const early = earlyDrops(state);
+  const goes = Map.groupBy(remove(entries.removed), (one) => removalStage(state, one, early));
   const sets = setWrites(state, added);
   const resizes = keep(sets.resizes);
   const goneSets = remove(sets.removed);
@@ -332,13 +331,18 @@ const DROPPING: ReadonlyMap<SetId, ChainKey> = new Map([
   [OUT_DROP, chainKey('mangle', OUT_FILTER)],
 ]);
 
-/** The sets of drops to which no rule leads. Packets of the node meet theirs before the table nat. */
-function idleDrops(state: ServersState): ReadonlySet<SetId> {
+/**
+ * The sets of drops that end before the rules are written. Where no rule leads to a drop, another mode may have served the frontend since an agent
+ * left it. Where the rules of this mode stand in the table nat, the detour by which pods avoid a drop goes with the rules. Where they are gone,
+ * masquerading comes back with them first. Packets of the node meet their drops before the table nat.
+ */
+function earlyDrops(state: ServersState): ReadonlySet<SetId> {
   const isLedTo = (id: SetId, chain: ChainKey) => {
     const match = `--match-set ${setName(state.settings.family, id)} `;
     return (id === OUT_DROP || leavesToServers(state)) && hasRule(state, chain, (text) => text.includes(match));
   };
-  return new Set([...DROPPING].filter(([id, chain]) => !isLedTo(id, chain)).map(([id]) => id));
+  const isEarly = (id: SetId, chain: ChainKey) => (id === DROP && standsInNat(state)) || !isLedTo(id, chain);
+  return new Set([...DROPPING].filter(([id, chain]) => isEarly(id, chain)).map(([id]) => id));
 }
 
 /** Sets whose entries stop packets to a server, or lead them past it. */
@@ -357,15 +361,11 @@ function additionStage({ entries }: ServersState, { entry: one }: PlannedEntry, 
   return masquerading !== undefined && entries.applied?.has(masquerading) === true ? 'unmasqueraded' : 'entries';
 }
 
-/**
- * A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. Drops to which no rule
- * leads go before the rules do: another mode may have served the frontend since an agent left them. So do those of rules of this mode, because
- * the detour by which pods avoid a drop goes with the rules. Where the table nat has lost its rules, masquerading comes back with them first.
- */
-function removalStage({ entries, servers }: ServersState, { entry: one }: PlannedEntry, isEarly: ReadonlySet<SetId>) {
+/** A frontend of policy Local that becomes one of policy Cluster is masqueraded before it gets endpoints of other nodes. `early`: see `earlyDrops`. */
+function removalStage({ entries, servers }: ServersState, { entry: one }: PlannedEntry, early: ReadonlySet<SetId>) {
   // That of a server that goes follows it, or its drain.
   if (DROPPING.has(one.set) && servers.desired.has(serverKeyOfEntry(one.entry))) {
-    if (isEarly.has(one.set)) return 'earlyDrops';
+    if (early.has(one.set)) return 'earlyDrops';
     if (one.set === DROP) return 'goneDrops';
   }
   const masquerading = masqueradingKey(one);
