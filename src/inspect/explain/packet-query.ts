@@ -328,7 +328,7 @@ function nodeSender(text: string, to: PacketDestination, family: FamilyFacts, ow
 /** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
 function assumedSource({ address }: PacketDestination, family: FamilyFacts): Address {
   const { localAddresses, installed, nodeAddresses } = family;
-  if (isLoopback(address) || localAddresses.has(address) || installed.servers?.addresses.has(address) === true) {
+  if (isLoopback(address) || localAddresses.has(address) || installed.servers?.hasAddress(address) === true) {
     return address;
   }
   const own = [...nodeAddresses, ...localAddresses].filter((each) => !isLoopback(each));

@@ -32,7 +32,7 @@ export function isLocal(
   { facts, servers }: { readonly facts: NodeOfPacket; readonly servers: ServersView | undefined },
 ): boolean {
   if (address.startsWith('127.') || address === '::1') return true;
-  return facts.localAddresses.has(address) || servers?.addresses.has(address) === true;
+  return facts.localAddresses.has(address) || servers?.hasAddress(address) === true;
 }
 
 /** Whether a device has a name of iptables' form: `veth+` is the name of every device that begins with `veth`. */

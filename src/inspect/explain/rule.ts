@@ -278,15 +278,15 @@ function isInSet(
   { destination, port }: PacketState,
   { packet: { protocol, source }, servers, nets }: Surroundings,
 ): boolean {
-  const entries = servers?.entries(set);
-  if (entries === undefined || entries.size === 0) return false;
+  if (servers === undefined) return false;
+  const has = (entry: string) => servers.hasEntry(set, entry);
   if (second === undefined) {
-    return entries.has(first === 'src' ? source : destination) || (first === 'dst' && entries.has(String(port)));
+    return has(first === 'src' ? source : destination) || (first === 'dst' && has(String(port)));
   }
   const socket = `${destination},${protocol.toLowerCase()}:${port}`;
-  if (third === undefined) return entries.has(socket);
-  if (entries.has(`${socket},${source}`)) return true;
-  return SETS.get(set) === true && nets.of(source).some((net) => entries.has(`${socket},${net}`));
+  if (third === undefined) return has(socket);
+  if (has(`${socket},${source}`)) return true;
+  return SETS.get(set) === true && nets.of(source).some((net) => has(`${socket},${net}`));
 }
 
 /** A CIDR as bytes in network order. */

@@ -35,10 +35,10 @@ export interface RulesView {
 export interface ServersView {
   /** Undefined when there is no such virtual server. Throws RangeError for one that the focus of a reading left out. */
   server(id: ServerId): ServerView | undefined;
-  /** Entries of a set by its name, as `ipset list` prints them; empty when there is no such set. */
-  entries(set: string): ReadonlySet<string>;
-  /** Addresses on the device of Services. */
-  readonly addresses: ReadonlySet<Address>;
+  /** `set`: its name in the kernel. `entry`: as `ipset list` prints it. */
+  hasEntry(set: string, entry: string): boolean;
+  /** Returns whether the device of Services has the address. */
+  hasAddress(address: Address): boolean;
 }
 
 export interface ServerView {

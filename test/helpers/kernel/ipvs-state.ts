@@ -87,10 +87,11 @@ export class IpvsState {
       ]),
     );
     const sets = new Map([...this.sets].map(([name, { entries }]) => [name, new Set(entries)]));
+    const addresses = new Set(this.addresses);
     return {
       server: (id) => servers.get(serverKey(id)),
-      entries: (name) => sets.get(name) ?? new Set(),
-      addresses: new Set(this.addresses),
+      hasEntry: (name, entry) => sets.get(name)?.has(entry) === true,
+      hasAddress: (address) => addresses.has(address),
     };
   }
 

@@ -190,8 +190,8 @@ describe('virtual servers', () => {
     } as const;
     const servers: ServersView = {
       server: ({ port }) => (port === 80 ? { server, destinations, owner: 'default/web' } : undefined),
-      entries: () => new Set(),
-      addresses: new Set([PACKET.destination]),
+      hasEntry: () => false,
+      hasAddress: (address) => address === PACKET.destination,
     };
     return viewOfSaved(saved([]), 'IPv4', servers);
   };

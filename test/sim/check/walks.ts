@@ -123,16 +123,13 @@ class Recorder {
 
   #servers(): ServersView {
     const servers = () => this.#current.servers as ServersView;
-    const read = this.#read.bind(this);
     return {
       server: (id) => {
         const { protocol, address, port } = id;
         return this.#read(`server ${protocol} ${address} ${port}`, () => servers().server(id), JSON.stringify);
       },
-      entries: (set) => this.#read(`entries ${set}`, () => servers().entries(set), listed),
-      get addresses() {
-        return read('addresses', () => servers().addresses, listed);
-      },
+      hasEntry: (set, entry) => this.#read(`entry ${set} ${entry}`, () => servers().hasEntry(set, entry), String),
+      hasAddress: (address) => this.#read(`address ${address}`, () => servers().hasAddress(address), String),
     };
   }
 
@@ -185,8 +182,4 @@ function elementText({
   readonly data: string;
 }): string {
   return JSON.stringify([key, end, data]);
-}
-
-function listed(all: ReadonlySet<string>): string {
-  return [...all].join('\n');
 }

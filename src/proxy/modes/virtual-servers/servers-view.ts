@@ -1,9 +1,10 @@
 /** Virtual servers, sets and addresses as a view (`proxy/modes/view.ts`). Pure. */
 import type { Address, Family } from '../../../base/address.ts';
 import type { ServersView } from '../view.ts';
-import { setName } from './sets.ts';
+import { setNamed } from './sets.ts';
 import type { ServersState } from './state.ts';
 import {
+  entryKey,
   type ObservedServers,
   type OwnedAddress,
   type OwnedDestination,
@@ -70,10 +71,7 @@ export function ownerOf({ servers }: ServersState, key: string): string | undefi
   return servers.desired.get(key)?.owner ?? servers.applied?.get(key)?.owner;
 }
 
-/** Entries and addresses are gathered when first asked for. */
 function serversView(of: ViewedServers): ServersView {
-  let sets: ReadonlyMap<string, ReadonlySet<string>> | undefined;
-  let addresses: ReadonlySet<Address> | undefined;
   return {
     server(id) {
       const key = serverKey(id);
@@ -87,24 +85,10 @@ function serversView(of: ViewedServers): ServersView {
         owner: found.owner ?? of.ownerOf(key),
       };
     },
-    entries(set) {
-      sets ??= entriesBySet(of);
-      return sets.get(set) ?? NONE;
+    hasEntry(name, entry) {
+      const set = setNamed(of.family, name);
+      return set !== undefined && of.entries.has(entryKey(set, entry));
     },
-    get addresses() {
-      addresses ??= new Set(of.addresses.keys());
-      return addresses;
-    },
+    hasAddress: (address) => of.addresses.has(address),
   };
-}
-
-const NONE: ReadonlySet<string> = new Set();
-
-function entriesBySet({ entries, family }: ViewedServers): ReadonlyMap<string, ReadonlySet<string>> {
-  const sets = new Map<string, Set<string>>();
-  for (const { set, entry } of entries.values()) {
-    const name = setName(family, set);
-    sets.set(name, (sets.get(name) ?? new Set()).add(entry));
-  }
-  return sets;
 }

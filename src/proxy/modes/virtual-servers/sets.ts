@@ -99,6 +99,16 @@ export function setName(family: Family, id: SetId): string {
   return family === 'IPv4' ? id : id.replace(/^KUBE-/, 'KUBE-6-').slice(0, NAME_MAX);
 }
 
+const BY_NAME: Readonly<Record<Family, ReadonlyMap<string, SetId>>> = {
+  IPv4: new Map(SET_IDS.map((id) => [setName('IPv4', id), id])),
+  IPv6: new Map(SET_IDS.map((id) => [setName('IPv6', id), id])),
+};
+
+/** Returns undefined for a name that no set of IPVS mode has. */
+export function setNamed(family: Family, name: string): SetId | undefined {
+  return BY_NAME[family].get(name);
+}
+
 export function setSpec(family: Family, id: SetId): IpsetSpec {
   return {
     name: setName(family, id),

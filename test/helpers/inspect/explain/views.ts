@@ -77,8 +77,8 @@ export function serversOf(kernel: FakeIpvs): ServersView {
       const found = kernel.virtual.get(serverKey(id));
       return found && { server: found.server, destinations: [...found.destinations.values()], owner: undefined };
     },
-    entries: (set) => kernel.sets.get(set)?.entries ?? new Set(),
-    addresses: kernel.ours,
+    hasEntry: (set, entry) => kernel.sets.get(set)?.entries.has(entry) === true,
+    hasAddress: (address) => kernel.ours.has(address),
   };
 }
 
