@@ -5,7 +5,7 @@
  * The connection table is read part by part. The event loop runs after each, and no part is kept (k8s#129982).
  * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn. The time in
  * which others had the event loop is no work.
- * Unanswered connections are less urgent: their sweeps take at most a hundredth, with a rest of at most 10 s. A failed sweep is
+ * Unanswered connections are less urgent: their sweeps take at most a 300th, with a rest of at most 10 s. A failed sweep is
  * repeated: the remaining work is a state, not an event (k8s#126130). When the agent stops, or the next generation of its parts
  * takes over, the due flows are swept at once, and the rest is handed over.
  */
@@ -22,7 +22,7 @@ const MIN_REST_MS = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
 /** The same for unanswered connections: TCP endpoints come and go all the time, and clients that got no answer try again. */
-const OPENING_REST_FACTOR = 99;
+const OPENING_REST_FACTOR = 299;
 /** The longest such rest, unless the tenth of a core needs a longer one. */
 const MAX_OPENING_REST_MS = 10_000;
 /** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
