@@ -109,6 +109,13 @@ export function setNamed(family: Family, name: string): SetId | undefined {
   return BY_NAME[family].get(name);
 }
 
+/** Throws RangeError for a set that is not ours. */
+export function setId(family: Family, name: string): SetId {
+  const id = setNamed(family, name);
+  if (id === undefined) throw new RangeError(`${name} is no set of ours`);
+  return id;
+}
+
 export function setSpec(family: Family, id: SetId): IpsetSpec {
   return {
     name: setName(family, id),
@@ -156,12 +163,5 @@ export function isBitmap(id: SetId): boolean {
 
 /** Whether a proxy in IPVS mode makes a set of this name in one of these families. */
 export function isProxySet(name: string, families: readonly Family[]): boolean {
-  return families.some((family) => name === spareName(family) || SET_IDS.some((id) => name === setName(family, id)));
-}
-
-/** Throws RangeError for a set that is not ours. */
-export function setId(family: Family, name: string): SetId {
-  const id = SET_IDS.find((each) => setName(family, each) === name);
-  if (id === undefined) throw new RangeError(`${name} is no set of ours`);
-  return id;
+  return families.some((family) => name === spareName(family) || setNamed(family, name) !== undefined);
 }

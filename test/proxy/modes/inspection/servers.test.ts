@@ -25,7 +25,7 @@ function only({ differences }: Comparison): ObjectDifference {
   return differences[0] ?? assert.fail();
 }
 
-/** What a view says of the Service shop/web, and of all entries and addresses that the kernel has. */
+/** The Service shop/web by a view, with those of the kernel's entries and addresses that the view has. */
 function plain(view: FamilyView | undefined, { sets, ours }: FakeIpvs) {
   const { servers } = view ?? {};
   const { server, destinations, owner } = servers?.server(SERVER) ?? assert.fail('no server');
