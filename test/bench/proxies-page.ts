@@ -130,7 +130,7 @@ const VALIDATION =
 const HOLD =
   'an answer takes some rounds of the event loop. While the first sync runs, each has a portion of 10 ms, or a plan of 12 to 25 ms. Here the API server has the processors at the same time.';
 const CHURN =
-  'by profile of 100 changes a second beside the made-up server: 16 % waiting for the kernel, of which 13 % is the walk over its connection table after each sync; 13 % the history; 12 % garbage collection; 10 % the recorder; 10 % reading the events; 7 % planning and writing. No function has more than 4 %. V8 compiles beside it, a tenth of the processor.';
+  'by profile of 100 changes a second beside the made-up server: 16 % the history; 12 % planning; 12 % reading the events; 9 % the calls of the kernel; 3 % garbage collection. No function has more than 4 %, except for those calls. V8 compiles beside it.';
 
 export const GOALS: readonly Goal[] = [
   { ...cold, ...at(1, 1), aim: 250, inTheWay: LOADING },
