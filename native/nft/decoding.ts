@@ -21,11 +21,13 @@ import {
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
   NFT_JUMP,
+  NFT_LOOKUP_F_INV,
   NFT_META_IIFNAME,
   NFT_META_L4PROTO,
   NFT_META_MARK,
   NFT_NAT_DNAT,
   NFT_NG_RANDOM,
+  NFT_OBJECT_COUNTER,
   NFT_PAYLOAD_NETWORK_HEADER,
   NFT_PAYLOAD_TRANSPORT_HEADER,
   NFT_REG_VERDICT,
@@ -83,6 +85,7 @@ import {
   NFTA_NG_MODULUS,
   NFTA_NG_OFFSET,
   NFTA_NG_TYPE,
+  NFTA_OBJREF_IMM_TYPE,
   NFTA_PAYLOAD_BASE,
   NFTA_PAYLOAD_DREG,
   NFTA_PAYLOAD_LEN,
@@ -112,9 +115,12 @@ export type DecodedExpression =
   | { readonly is: 'immediate'; readonly to: Word; readonly value: string }
   | { readonly is: 'verdict'; readonly verdict: Verdict }
   | { readonly is: 'lookup'; readonly set: string; readonly from: Word; readonly to: Word | 'verdict' | undefined }
+  /** Goes on where the set lacks the key. */
+  | { readonly is: 'lookup of absence'; readonly set: string; readonly from: Word }
   | { readonly is: 'random'; readonly modulus: number; readonly offset: number; readonly to: Word }
   | { readonly is: 'dnat'; readonly address: Word; readonly port: Word }
-  | { readonly is: 'masquerade' | 'reject' }
+  /** `count`: a counter of its own or a named one. */
+  | { readonly is: 'masquerade' | 'reject' | 'count' }
   | { readonly is: 'address type'; readonly of: 'saddr' | 'daddr'; readonly to: Word }
   | { readonly is: 'connection'; readonly key: 'state' | 'status'; readonly to: Word }
   | { readonly is: 'remember'; readonly set: string; readonly key: Word; readonly timeout: number }
@@ -218,10 +224,19 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
 
   lookup(fields) {
     const [set, from] = [fields.text(NFTA_LOOKUP_SET), fields.word(NFTA_LOOKUP_SREG)];
-    // The only flag inverts the match.
-    if (set === undefined || from === undefined || (fields.number(NFTA_LOOKUP_FLAGS) ?? 0) !== 0) return undefined;
+    const flags = fields.number(NFTA_LOOKUP_FLAGS) ?? 0;
+    if (set === undefined || from === undefined || (flags & ~NFT_LOOKUP_F_INV) !== 0) return undefined;
+    if (flags !== 0) return fields.has(NFTA_LOOKUP_DREG) ? undefined : { is: 'lookup of absence', set, from };
     const isVerdict = fields.number(NFTA_LOOKUP_DREG) === NFT_REG_VERDICT;
     return { is: 'lookup', set, from, to: isVerdict ? 'verdict' : fields.word(NFTA_LOOKUP_DREG) };
+  },
+
+  counter() {
+    return { is: 'count' };
+  },
+
+  objref(fields) {
+    return fields.number(NFTA_OBJREF_IMM_TYPE) === NFT_OBJECT_COUNTER ? { is: 'count' } : undefined;
   },
 
   numgen(fields) {

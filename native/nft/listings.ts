@@ -5,11 +5,14 @@ import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
 import { chainRequest, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
+  NFT_DATA_VERDICT,
   NFT_MSG_GETRULE,
   NFT_MSG_GETSET,
   NFT_MSG_GETSETELEM,
   NFT_MSG_GETTABLE,
+  NFT_SET_ELEM_INTERVAL_END,
   NFT_SET_EVAL,
+  NFT_SET_INTERVAL,
   NFT_TABLE_F_OWNER,
   NFTA_CHAIN_HOOK,
   NFTA_CHAIN_TYPE,
@@ -24,15 +27,18 @@ import {
   NFTA_RULE_EXPRESSIONS,
   NFTA_RULE_TABLE,
   NFTA_RULE_USERDATA,
+  NFTA_SET_DATA_TYPE,
   NFTA_SET_ELEM_DATA,
   NFTA_SET_ELEM_EXPIRATION,
   NFTA_SET_ELEM_EXPR,
+  NFTA_SET_ELEM_FLAGS,
   NFTA_SET_ELEM_KEY,
   NFTA_SET_ELEM_KEY_END,
   NFTA_SET_ELEM_LIST_ELEMENTS,
   NFTA_SET_ELEM_LIST_SET,
   NFTA_SET_ELEM_LIST_TABLE,
   NFTA_SET_FLAGS,
+  NFTA_SET_KEY_TYPE,
   NFTA_SET_NAME,
   NFTA_SET_TABLE,
   NFTA_TABLE_FLAGS,
@@ -174,20 +180,38 @@ export function* readRules(socket: NetlinkSocket, id: TableId, only?: string): G
   for (const part of parts) yield* part;
 }
 
+/** A set or map of any program. */
+export interface ListedSet {
+  readonly name: string;
+  /** Packets add the elements. */
+  readonly isDynamic: boolean;
+  /** Elements are ranges. */
+  readonly isInterval: boolean;
+  /** The type of the key in nft's numbers, six bits for each field (nft's datatype.h). */
+  readonly keyType: number;
+  /** The data of a map, a type in the same numbers; undefined for a set. */
+  readonly data: 'verdict' | number | undefined;
+}
+
 /** The sets of a table. Throws NetlinkError. */
-export function* readSets(
-  socket: NetlinkSocket,
-  id: TableId,
-): Generator<{ readonly name: string; readonly isDynamic: boolean }> {
+export function* readSets(socket: NetlinkSocket, id: TableId): Generator<ListedSet> {
   const asked = request(NFT_MSG_GETSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table));
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
-    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS, 4);
-    return {
-      name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
-      isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_EVAL) !== 0,
+    const number = (type: number) => {
+      const at = findAttribute(buffer, from, end, type, 4);
+      return at < 0 ? undefined : buffer.readUInt32BE(at);
     };
+    const [flags = 0, data] = [number(NFTA_SET_FLAGS), number(NFTA_SET_DATA_TYPE)];
+    const listed: ListedSet = {
+      name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
+      isDynamic: (flags & NFT_SET_EVAL) !== 0,
+      isInterval: (flags & NFT_SET_INTERVAL) !== 0,
+      keyType: number(NFTA_SET_KEY_TYPE) ?? 0,
+      data: data === NFT_DATA_VERDICT ? 'verdict' : data,
+    };
+    return listed;
   });
   for (const part of parts) yield* part;
 }
@@ -197,6 +221,8 @@ export interface ListedElement {
   readonly key: string;
   /** The end of a range; "" for a single key. */
   readonly end: string;
+  /** The key is the first that is no more in the range that the element before it begins, in a set of ranges in one field. */
+  readonly isEnd?: true;
   readonly data?: string | SeenVerdict;
   /** Packets that its counter has counted; undefined for an element without a counter. */
   readonly packets?: number;
@@ -260,9 +286,12 @@ function decodeElement(buffer: Buffer, start: number, end: number): ListedElemen
   const data = value ?? decodeVerdict(buffer, findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA));
   const packets = decodeCounter(buffer, start, end);
   const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION, 8);
+  const flags = findAttribute(buffer, start, end, NFTA_SET_ELEM_FLAGS, 4);
+  const isEnd = flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_ELEM_INTERVAL_END) !== 0;
   return {
     key,
     end: last,
+    ...(isEnd ? { isEnd } : {}),
     ...(data === undefined ? {} : { data }),
     ...(packets === undefined ? {} : { packets }),
     ...(expiration < 0 ? {} : { expiration: Number(buffer.readBigUInt64BE(expiration)) }),

@@ -168,6 +168,19 @@ type Answerer =
   | { readonly who: 'command' }
   | { readonly who: 'recording'; readonly file: string };
 
+/** The command reads the rules of the other proxy itself: they are in no recording, and no agent has them. Throws WrongQuestion. */
+function aboutOthers(of: string, flags: Flags): Answerer {
+  if (of !== 'kube-proxy')
+    throw new WrongQuestion(`--of ${of}: only the rules of kube-proxy can be read; write kube-proxy`);
+  const other = ['recording', 'at', 'live'].find((flag) => flags[flag] !== undefined);
+  if (other !== undefined) {
+    throw new WrongQuestion(
+      `--of ${of}: cannot be combined with --${other}: the answer is about the rules in the kernel now`,
+    );
+  }
+  return { who: 'command' };
+}
+
 const SOURCES = ['manifests', 'kubeconfig', 'master'];
 
 /** Throws WrongQuestion when flags name two of them, and ConfigError. */
@@ -179,6 +192,8 @@ async function answererOf(flags: Flags): Promise<Answerer> {
       `--recording ${file}: cannot be combined with --${source}: both name what answers; give one of them`,
     );
   }
+  const of = textFlag(flags, 'of');
+  if (of !== undefined) return aboutOthers(of, flags);
   if (file !== undefined) return { who: 'recording', file };
   if (source !== undefined) return { who: 'command' };
   return { who: 'agent', listen: (await loadConfig(flags)).config.serve.metrics };

@@ -5,6 +5,9 @@
 import type { Family } from '../base/address.ts';
 import type { Committer, TouchedTable } from './ruleset-notices.ts';
 
+/** The name of slicewire's table in each family. */
+export const TABLE = 'slicewire';
+
 /** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
 export type Word = number;
 /** Bytes as text, each byte a character of Latin-1. */
@@ -60,6 +63,9 @@ export interface NftRule {
  */
 export type ReadExpression =
   | Expression
+  /** The rule goes on where the set lacks the key. */
+  | { readonly do: 'lookup-absence'; readonly set: string; readonly from: Word }
+  | { readonly do: 'count' }
   | { readonly do: 'load-part'; readonly what: PacketField; readonly bytes: number; readonly to: Word }
   | { readonly do: 'unknown'; readonly name: string };
 
@@ -224,6 +230,27 @@ export interface NftKernel {
  * a reading that took long.
  */
 export type TablePresence = 'yes' | 'no' | 'unclear' | 'resting';
+
+/** A table of any program. */
+export interface AnyTable {
+  readonly chains: ReadonlyMap<string, ReadChain>;
+  /** Those whose keys have fields of `KeyField` alone. */
+  readonly sets: ReadonlyMap<string, NftSet>;
+  /** By set; empty for sets whose elements packets add. */
+  readonly elements: ReadonlyMap<string, readonly NftElement[]>;
+}
+
+/** Reads the content of tables of any program. */
+export interface AnyTables {
+  /** Undefined when there is none. Throws when it cannot be read. */
+  readTable(family: Family, table: string): Promise<AnyTable | undefined>;
+  /** Seconds until an element expires; undefined when it stays, or there is none. Throws when the kernel does not answer. */
+  expiration(
+    family: Family,
+    table: string,
+    at: { readonly set: string; readonly key: Latin1Bytes },
+  ): number | undefined;
+}
 
 /** Tables of any program. */
 export interface NftTables {

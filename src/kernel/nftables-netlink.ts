@@ -4,7 +4,7 @@ import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART,
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
+import { readElement, readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
 import { elementAt } from '../../native/nft/sets.ts';
 import { deleteChain, deleteTable } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
@@ -14,6 +14,8 @@ import { causeOf } from '../base/cause.ts';
 import { breath } from '../base/clock.ts';
 import { encode, type RequestOrigin } from './nftables-encoding.ts';
 import {
+  type AnyTable,
+  type AnyTables,
   type Latin1Bytes,
   type NftKernel,
   NftMissing,
@@ -25,15 +27,14 @@ import {
   NftUnusable,
   type NftWrite,
   type NftWriter,
+  TABLE,
   type TablePresence,
 } from './nftables-kernel.ts';
-import { readPart, readTable } from './nftables-reading.ts';
+import { readAnyTable, readPart, readTable } from './nftables-reading.ts';
 import { SeenTables } from './nftables-seen.ts';
 import { type JournalOptions, RulesetJournal } from './ruleset-journal.ts';
 import type { RulesetNotices } from './ruleset-notices.ts';
 
-/** The name of the table in each family. */
-export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
 export const MAX_TRANSACTION_BYTES = 64 * 1024 * 1024;
 /** Bytes of the longest request of a read. */
@@ -79,7 +80,7 @@ interface Sockets {
   readonly open: typeof openTransport;
 }
 
-export class NftNetlink implements NftKernel, NftTables {
+export class NftNetlink implements NftKernel, NftTables, AnyTables {
   readonly #sockets: Sockets;
   /** The transactions of all programs. */
   readonly notices: RulesetNotices;
@@ -202,6 +203,19 @@ export class NftNetlink implements NftKernel, NftTables {
       await breath();
     }
     return keys;
+  }
+
+  async readTable(family: Family, table: string): Promise<AnyTable | undefined> {
+    return await readAnyTable(this.#sockets.main, { family, table }, () => generationOf(this.#sockets.asking));
+  }
+
+  expiration(
+    family: Family,
+    table: string,
+    at: { readonly set: string; readonly key: Latin1Bytes },
+  ): number | undefined {
+    const milliseconds = readElement(this.#sockets.main, { family, table }, at)?.expiration;
+    return milliseconds === undefined ? undefined : milliseconds / 1000;
   }
 
   deleteTable(family: Family, table: string): void {

@@ -5,6 +5,7 @@ import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type DecodedExpression, decodeExpressions } from '../../native/nft/decoding.ts';
 import {
   type ListedElement,
+  type ListedSet,
   readChain,
   readChains,
   readElement,
@@ -17,9 +18,12 @@ import type { TableId } from '../../native/nft/request.ts';
 import type { Family } from '../base/address.ts';
 import { breath } from '../base/clock.ts';
 import type {
+  AnyTable,
   Hook,
+  KeyField,
   NftElement,
   NftPart,
+  NftSet,
   NftState,
   NftTouched,
   PacketField,
@@ -46,11 +50,45 @@ export async function readTable(
   id: TableId,
   generation: () => number,
 ): Promise<TableRead | undefined> {
+  return await settled(socket, id, generation, async () => ({
+    chains: await chainsNow(socket, id),
+    sets: await setsNow(socket, id),
+  }));
+}
+
+/** The table of any program, as `readTable`. */
+export async function readAnyTable(
+  socket: NetlinkSocket,
+  id: TableId,
+  generation: () => number,
+): Promise<AnyTable | undefined> {
+  const read = async (): Promise<AnyTable> => {
+    const chains = await chainsNow(socket, id);
+    const [sets, elements] = [new Map<string, NftSet>(), new Map<string, readonly NftElement[]>()];
+    for (const listed of [...readSets(socket, id)]) {
+      const set = setOf(listed);
+      if (set === undefined) continue;
+      sets.set(set.name, set);
+      const found = listed.isDynamic ? [] : await elementsNow(socket, id, set.name);
+      elements.set(set.name, set.hasRanges === true ? rangesOf(found) : found.map(elementOf));
+    }
+    return { chains, sets, elements };
+  };
+  return (await settled(socket, id, generation, read))?.state;
+}
+
+/** What `read` reads of a table, if possible without a write of any program in between. */
+async function settled<T>(
+  socket: NetlinkSocket,
+  id: TableId,
+  generation: () => number,
+  read: () => Promise<T>,
+): Promise<{ state: T; handle: bigint; generation: number | undefined } | undefined> {
   for (let tries = 1; ; tries++) {
     const before = generation();
     const handle = tableHandle(socket, id);
     if (handle === undefined) return undefined;
-    const state = await readState(socket, id).catch((error: unknown) => {
+    const state = await read().catch((error: unknown) => {
       // The table was deleted meanwhile: ask again.
       if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
       throw error;
@@ -63,7 +101,7 @@ export async function readTable(
   }
 }
 
-async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> {
+async function chainsNow(socket: NetlinkSocket, id: TableId): Promise<ReadonlyMap<string, ReadChain>> {
   const chains = new Map<string, { readonly hook?: Hook; readonly rules: ReadRule[] }>();
   for (const { name, base } of readChains(socket, id))
     chains.set(name, { ...(base === undefined ? {} : { hook: base }), rules: [] });
@@ -73,7 +111,7 @@ async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> 
     count += 1;
     if (count % RULES_AT_ONCE === 0) await breath();
   }
-  return { chains, sets: await setsNow(socket, id) };
+  return chains;
 }
 
 /** The elements of sets, of those that are named or of all; none of sets whose elements packets add. */
@@ -85,16 +123,19 @@ async function setsNow(
   const sets = new Map<string, readonly NftElement[]>();
   for (const { name, isDynamic } of [...readSets(socket, id)]) {
     if (names?.has(name) === false) continue;
-    const elements: NftElement[] = [];
-    if (!isDynamic) {
-      for (const part of readElements(socket, id, name)) {
-        for (const element of part) elements.push(elementOf(element));
-        await breath();
-      }
-    }
+    const elements = isDynamic ? [] : (await elementsNow(socket, id, name)).map(elementOf);
     sets.set(name, elements);
   }
   return sets;
+}
+
+async function elementsNow(socket: NetlinkSocket, id: TableId, set: string): Promise<ListedElement[]> {
+  const elements: ListedElement[] = [];
+  for (const part of readElements(socket, id, set)) {
+    for (const element of part) elements.push(element);
+    await breath();
+  }
+  return elements;
 }
 
 /** Reads some objects of a table, which must exist. Throws NetlinkError. */
@@ -139,6 +180,67 @@ export function elementOf({ key, end, data = '', packets }: ListedElement): NftE
   const text = typeof data === 'string' ? data : 'chain' in data ? `${data.kind} ${data.chain}` : data.kind;
   const element = { key, end, data: text };
   return packets === undefined ? element : { ...element, isCounted: true };
+}
+
+/** A set of any program; undefined for a key or data that slicewire has no fields for. */
+function setOf({ name, isDynamic, isInterval, keyType, data }: ListedSet): NftSet | undefined {
+  const key = fieldsOf(keyType);
+  const value = data === undefined || data === 'verdict' ? data : fieldsOf(data);
+  if (key === undefined || (value === undefined && data !== undefined)) return undefined;
+  return {
+    ...{ name, key },
+    ...(value === undefined ? {} : { data: value }),
+    ...(isInterval ? { hasRanges: true } : {}),
+    ...(isDynamic ? { isMemory: true } : {}),
+  };
+}
+
+/** Types of nft by their numbers (nft's datatype.h): TYPE_INTEGER, TYPE_IPADDR, TYPE_IP6ADDR, TYPE_INET_PROTOCOL, TYPE_INET_SERVICE, TYPE_MARK. */
+const FIELD_TYPES: Readonly<Record<number, KeyField>> = {
+  4: 'number',
+  7: 'address',
+  8: 'address',
+  12: 'protocol',
+  13: 'port',
+  19: 'number',
+};
+
+/** The fields of a concatenation of types, six bits each. */
+function fieldsOf(type: number): readonly KeyField[] | undefined {
+  const fields: KeyField[] = [];
+  for (let rest = type; rest > 0; rest >>>= 6) {
+    const field = FIELD_TYPES[rest & 63];
+    if (field === undefined) return undefined;
+    fields.unshift(field);
+  }
+  return fields.length === 0 ? undefined : fields;
+}
+
+/**
+ * Elements of a set of ranges. In a concatenation each element has its end; a set of one field has an element of its own behind each range,
+ * but for one that goes up to the largest key (nft_set_rbtree.c).
+ */
+function rangesOf(listed: readonly ListedElement[]): NftElement[] {
+  const order = ({ key, isEnd }: ListedElement) => `${key}${isEnd ? 0 : 1}`;
+  const sorted = [...listed].sort((a, b) => (order(a) < order(b) ? -1 : 1));
+  return sorted.flatMap((element, i) => {
+    if (element.isEnd) return [];
+    if (element.end !== '') return [elementOf(element)];
+    const next = sorted[i + 1];
+    const end = next === undefined ? '\xff'.repeat(element.key.length) : beforeOf(next.key);
+    return [elementOf({ ...element, end: end === element.key ? '' : end })];
+  });
+}
+
+/** The bytes of the number before this one. */
+function beforeOf(key: string): string {
+  const bytes = Buffer.from(key, 'latin1');
+  for (let i = bytes.length - 1; i >= 0; i--) {
+    const byte = bytes.readUInt8(i);
+    bytes.writeUInt8((byte + 255) & 255, i);
+    if (byte > 0) break;
+  }
+  return bytes.toString('latin1');
 }
 
 /** A rule as it was read. It keeps its bytes until its expressions are needed: most rules are identified by their texts alone. */
@@ -199,12 +301,15 @@ function expressionOf(decoded: DecodedExpression, family: Family): ReadExpressio
       const { set, from, to } = decoded;
       return { do: 'lookup', set, from, ...(to === undefined ? {} : { to }) };
     }
+    case 'lookup of absence':
+      return { do: 'lookup-absence', set: decoded.set, from: decoded.from };
     case 'random':
       return { do: 'random', count: decoded.modulus, first: decoded.offset, to: decoded.to };
     case 'dnat':
       return { do: 'translate', address: decoded.address, port: decoded.port };
     case 'masquerade':
     case 'reject':
+    case 'count':
       return { do: decoded.is };
     case 'remember':
       return { do: 'remember', set: decoded.set, key: decoded.key, seconds: decoded.timeout / 1000 };

@@ -1,13 +1,14 @@
 /** Answers a command's queries from the source and the kernel, without an agent that runs. */
 
 import { realClock } from '../../base/clock.ts';
-import type { Config } from '../../config/config.ts';
+import { AUTO, type Config } from '../../config/config.ts';
 import { type Flags, textFlag } from '../../config/flags.ts';
 import { countText } from '../../inspect/wire/format.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../run-once.ts';
+import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { Queries } from './queries.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
@@ -16,11 +17,14 @@ export async function withQueries<T>(
   signal: AbortSignal,
   use: (queries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { config: ofFlags, log } = await prepare(flags, modeChooser(signal));
+  const isOfKubeProxy = flags.of === 'kube-proxy';
+  const { config: ofFlags, log } = await prepare(isOfKubeProxy ? { ...flags, mode: AUTO } : flags, modeChooser(signal));
   // The answer has the faults. Other log lines appear only with -v.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);
   return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
+    const { inspection } = agent.mode;
+    const of = isOfKubeProxy ? await kubeProxyRules({ config, inspection, signal: until }) : undefined;
     const queries = new Queries({
       who: 'command',
       clock: realClock,
@@ -30,6 +34,7 @@ export async function withQueries<T>(
       agent: () => agent,
       health: () => healthByPlan(plan),
       recordings: undefined,
+      of,
     });
     return await use(queries, until);
   });

@@ -36,6 +36,8 @@ interface FactsInput extends Pick<ExplainFacts, 'formerOwnerOf' | 'isPending' | 
   /** undefined where Pods are not known. */
   readonly pods: ReadonlyMap<string, KnownPod> | undefined;
   readonly lastWriter: LastWriter | undefined;
+  /** Of the rules that stand, where they are not those of the mode. */
+  readonly remembered?: ExplainFacts['remembered'] | undefined;
 }
 
 export function explainFacts({
@@ -48,6 +50,7 @@ export function explainFacts({
   formerOwnerOf,
   routeTo,
   relay,
+  remembered,
 }: FactsInput): ExplainFacts {
   const { objects, cache, model, loop, mode, node } = explained;
   return {
@@ -61,7 +64,7 @@ export function explainFacts({
     faults: () => [...cache.faults.all, ...loop.faults.all],
     node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [], suspects: cache.own.suspects },
     families: familyFacts(explained, stands),
-    remembered: (family, memories, client) => mode.inspection.remembered(family, memories, client),
+    remembered: remembered ?? ((family, memories, client) => mode.inspection.remembered(family, memories, client)),
     ...(formerOwnerOf === undefined ? {} : { formerOwnerOf }),
     routeTo,
     ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),

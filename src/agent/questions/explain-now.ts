@@ -16,6 +16,7 @@ import type { ModeInspection } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Agent, KernelLock } from '../agent.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
+import type { KubeProxyRules } from './kube-proxy-rules.ts';
 
 export interface ExplainAbout {
   readonly by: AnsweredBy;
@@ -23,6 +24,8 @@ export interface ExplainAbout {
   readonly recorder: Recorder | undefined;
   readonly knowsPods: boolean;
   readonly relay: RelayFacts;
+  /** Rules of another proxy, which the answer is about. */
+  readonly of?: KubeProxyRules | undefined;
 }
 
 /** Limit of readings. A sync that wrote meanwhile makes a reading useless; the last one counts anyway. */
@@ -36,6 +39,7 @@ export async function explainNow(
 ): Promise<Explanation> {
   const { agent, knowsPods } = about;
   const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
+  if (about.of !== undefined) return await answered(asked, { ...about, pods, stands: about.of.views });
   const read = () => reading(asked, { ...about, pods }, signal);
   return await withWhatStands({ ...agent, read }, async (stands, source) => {
     const answer = await answered(asked, { ...about, pods, stands });
@@ -103,17 +107,23 @@ async function reading(
   return await read;
 }
 
-async function factsOf({ by, agent, pods, stands, relay }: AboutWithRules): Promise<ExplainFacts> {
+async function factsOf({ by, agent, pods, stands, relay, of }: AboutWithRules): Promise<ExplainFacts> {
   return explainFacts({
     by,
     explained: await presentOf(agent),
     pods,
     stands,
-    lastWriter: await agent.mode.inspection.lastWriter(),
+    lastWriter: of === undefined ? await agent.mode.inspection.lastWriter() : undefined,
+    remembered: of?.remembered,
     routeTo,
     relay,
     isPending: (service) => agent.feed.ledger.pendingChanges.has(service),
   });
+}
+
+/** The facts for walks through the rules of another proxy. */
+export async function factsAbout(about: ExplainAbout & { readonly of: KubeProxyRules }): Promise<ExplainFacts> {
+  return await factsOf({ ...about, pods: undefined, stands: about.of.views });
 }
 
 async function answered(asked: ExplainRequest, about: AboutWithRules): Promise<Explanation> {

@@ -17,6 +17,7 @@ import type { Verification } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import type { Comparison } from '../../proxy/modes/inspection.ts';
 import { recordingContext } from '../recording/recordings.ts';
+import type { KubeProxyRules } from './kube-proxy-rules.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { answeredByOf, presentAgent, type QueryParts, recorderOf, refusedServices, relayOf } from './query-parts.ts';
 import { sourceText, statusOf } from './status-answer.ts';
@@ -96,7 +97,7 @@ export class Queries implements Answers {
       const { explainNow } = await import('./explain-now.ts');
       return await explainNow(
         asked,
-        { by, agent, recorder: recorderOf(this.#parts), knowsPods, relay: relayOf(this.#parts) },
+        { by, agent, recorder: recorderOf(this.#parts), knowsPods, relay: relayOf(this.#parts), of: this.#parts.of },
         signal,
       );
     });
@@ -117,10 +118,20 @@ export class Queries implements Answers {
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
+      const { of } = this.#parts;
+      if (of !== undefined) return await this.#verifyOthers(of);
       const comparison = await this.#compared(signal);
       const { verificationOf } = await import('../../inspect/explain/verify.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
     });
+  }
+
+  async #verifyOthers(of: KubeProxyRules): Promise<Verification> {
+    const { factsAbout } = await import('./explain-now.ts');
+    const { verifyWalks } = await import('../../inspect/explain/verify-walks.ts');
+    const about = { by: answeredByOf(this.#parts), agent: presentAgent(this.#parts), recorder: undefined };
+    const facts = await factsAbout({ ...about, knowsPods: false, relay: relayOf(this.#parts), of });
+    return await verifyWalks({ facts, served: of.served });
   }
 
   /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */

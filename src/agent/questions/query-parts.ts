@@ -18,6 +18,7 @@ import type { ModeOnNode } from '../build-mode.ts';
 import type { ObjectFeed } from '../feed.ts';
 import type { Recordings } from '../recording/recordings.ts';
 import type { FrontendTraffic } from '../service-traffic.ts';
+import type { KubeProxyRules } from './kube-proxy-rules.ts';
 
 /** Functions return parts that a reload of the configuration replaces. */
 export interface QueryParts {
@@ -36,6 +37,8 @@ export interface QueryParts {
   readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
   readonly recordings: Pick<Recordings, 'recorder' | 'archive' | 'fault'> | undefined;
+  /** Rules of another proxy, which the answers are about. */
+  readonly of?: KubeProxyRules | undefined;
 }
 
 /** The parts that the live page reads. */
@@ -68,13 +71,14 @@ export function presentAgent(parts: QueryParts): Agent {
 }
 
 export function answeredByOf(
-  { who, config, clock }: Pick<QueryParts, 'who' | 'config' | 'clock'>,
+  { who, config, clock, of }: Pick<QueryParts, 'who' | 'config' | 'clock' | 'of'>,
   at = clock.wall(),
 ): AnsweredBy {
   const { mode, modeChoice, nodeName } = config();
   const reason = modeChoice.by === AUTO ? modeChoice.why : undefined;
   const chosen = reason === undefined ? { mode } : { mode, modeReason: reason };
-  return { who, ...chosen, node: nodeName, version: version(), at: momentOf(at) };
+  const rules = of === undefined ? {} : { rules: 'kube-proxy' as const };
+  return { who, ...chosen, ...rules, node: nodeName, version: version(), at: momentOf(at) };
 }
 
 /** The relay of node ports on loopback: that of the agent, or as configured. */

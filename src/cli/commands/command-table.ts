@@ -124,6 +124,8 @@ const ANSWERER: FlagGroup = {
   flags: [...AGENT_ADDRESS, option('--recording <file>', 'answer from a file of `record`')],
 };
 
+const OF = option('--of <proxy>', 'about the rules of another proxy on this node: kube-proxy, in any of its modes');
+
 const AT =
   'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
 
@@ -187,6 +189,7 @@ const TABLE = [
         option('--live', 'trace real packets of this connection, and show the way that they took'),
         option('--seconds <n>', 'with --live: wait so many seconds for packets, 1 to 300', { initial: '10' }),
         option('--at <time>', AT),
+        OF,
       ),
       ANSWERER,
     ],
@@ -200,7 +203,7 @@ const TABLE = [
     words: [],
     subject: ASK,
     summary: 'compare the kernel with what is desired, and name each difference',
-    flags: [question(OUTPUT), ANSWERER],
+    flags: [question(OUTPUT, OF), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 equal, 2 differs, 1 error.',
     notes: WHO_ANSWERS,

@@ -4,6 +4,7 @@ import { firstLine } from '../../base/cause.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import { listText, percentText } from '../wire/format.ts';
+import { causesOf } from './causes.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
 import { FATE_WORDS, type Fate, type WalkStep } from './packet.ts';
 
@@ -23,11 +24,18 @@ export interface DifferInput {
 /** Usually empty. */
 export function differences({ installed, desired, view, service, facts }: DifferInput): string[] {
   if (isSame(installed, desired)) return [];
+  if (facts.by.rules !== undefined) return ofOthers({ installed, desired, view, service, facts });
   const what = `The kernel differs from the desired state: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
   return [what, ...missingStep({ installed, desired, view }), why(service, facts)];
 }
 
-function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
+/** Rules of another proxy have another form, so that a step of the desired ones is not looked for in them. */
+function ofOthers({ installed, desired, service, facts }: DifferInput): string[] {
+  const what = `${facts.by.rules}'s rules differ from what the objects ask for: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
+  return [what, ...causesOf({ installed, desired, service, facts })];
+}
+
+export function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
   if (a.length !== b.length) return false;
   const byKey = new Map(a.map((fate) => [keyOf(fate), fate.probability]));
   return b.every((fate) => Math.abs((byKey.get(keyOf(fate)) ?? -1) - fate.probability) < TOLERANCE);
@@ -37,7 +45,7 @@ function keyOf({ kind, backend, masqueraded }: Fate): string {
   return `${kind} ${backend} ${masqueraded}`;
 }
 
-function inWords(fates: readonly Fate[]): string {
+export function inWords(fates: readonly Fate[]): string {
   const balanced = fates.filter(({ kind }) => kind === 'balanced');
   const words = fates.flatMap(({ kind, probability }) =>
     kind === 'balanced' ? [] : [share(FATE_WORDS[kind], probability)],

@@ -68,6 +68,7 @@ export interface RelayFacts {
 }
 
 export interface ExplainFacts {
+  /** `by.rules`: whose rules `FamilyFacts.installed` has. */
   readonly by: Explanation['by'];
   readonly objects: ExplainedObjects;
   readonly model: {

@@ -60,6 +60,8 @@ const MODULES = new Set([
   'tcp',
   'udp',
   'sctp',
+  // Counts only: kube-proxy's metrics of packets that its rules accept or drop.
+  'nfacct',
 ]);
 
 /** Options that do not matter to the first packet of a connection, with their number of values. */
@@ -72,6 +74,7 @@ const IGNORED: Readonly<Record<string, number>> = {
   '--set': 0,
   '--mask': 1,
   '--rsource': 0,
+  '--nfacct-name': 1,
 };
 
 interface RuleDraft {

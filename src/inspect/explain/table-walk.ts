@@ -68,7 +68,7 @@ export class TableWalk {
 
   constructor(input: TableWalkInput) {
     this.#input = input;
-    this.#name = `${input.family === 'IPv4' ? 'ip' : 'ip6'} slicewire`;
+    this.#name = `${input.family === 'IPv4' ? 'ip' : 'ip6'} ${input.table.name}`;
     this.#lookup = new SetLookup(input);
   }
 
@@ -175,6 +175,8 @@ export class TableWalk {
           endings.next.push(passedBy(run));
           return;
         }
+        case 'count':
+          break;
         case 'random':
           this.#draw(run, i, expression, endings);
           return;
@@ -214,6 +216,9 @@ export class TableWalk {
     switch (expression.do) {
       case 'lookup':
         this.#find(run, at, expression, endings);
+        break;
+      case 'lookup-absence':
+        this.#miss(run, at, expression, endings);
         break;
       case 'remember':
         this.#run({ ...run, state: after({ kind: 'remember', memory: expression.set }) }, at + 1, endings);
@@ -278,6 +283,23 @@ export class TableWalk {
     const value = this.#lookup.valueText(set, data);
     const state = stepped(run.state, this.#elementStep(set, found, { kind: 'lookup', found: value }));
     this.#run({ ...run, state, owner: owner ?? run.owner }, at + 1, endings);
+  }
+
+  /** Goes on where the set lacks the key. */
+  #miss(
+    run: Run,
+    at: number,
+    { set, from }: Extract<ReadExpression, { do: 'lookup-absence' }>,
+    endings: RuleEndings,
+  ): void {
+    const found = this.#lookup.find(set, run.words, from);
+    if (found === undefined) {
+      this.#run(run, at + 1, endings);
+      return;
+    }
+    if (found === 'no set')
+      this.#note(run, `looks into the set \`${set}\`, which was not read; it is taken as not matching`);
+    endings.next.push(passedBy(run));
   }
 
   #decide(run: Run, verdict: ChainVerdict, step: WalkStep, { next, done }: RuleEndings): void {

@@ -21,6 +21,10 @@ export const answeredBy = z
     who: z.enum(['agent', 'command', 'recording']),
     mode: z.enum(MODE_NAMES),
     modeReason: z.string().optional().describe('where the mode is auto: why the agent chose this one'),
+    rules: z
+      .literal('kube-proxy')
+      .optional()
+      .describe('whose rules the answer is about, where they are not those of slicewire'),
     node: z.string(),
     version: z.string(),
     at: moment,

@@ -11,6 +11,7 @@ const differenceSchema = z.object({
   wanted: z.array(z.string()).describe('lines that are desired and not installed'),
   found: z.array(z.string()).describe('lines that are installed and not desired'),
   because: z.string().describe('why it may differ without a fault; "" when another program wrote'),
+  causes: z.array(z.string()).optional().describe('with --of: why, as sentences'),
   repaired: z.boolean().describe('slicewire repairs it after its next reading of the kernel'),
 });
 
@@ -35,6 +36,7 @@ const MAX_LINES = 12;
 
 export function verificationText(answer: Verification): string {
   const { differences, count, by } = answer;
+  if (by.rules !== undefined) return ofOthersText(answer, by.rules);
   const more = count - differences.length;
   const parts = [
     [...wrapped(verdict(answer)), ...wrapped(`Compared on node ${by.node} in ${by.mode} mode, as of ${by.at}.`)],
@@ -46,6 +48,46 @@ export function verificationText(answer: Verification): string {
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
     .join('\n\n')}\n`;
+}
+
+/** Of the rules of another proxy. */
+function ofOthersText({ by, equal, compared, count, differences }: Verification, rules: string): string {
+  const asked = `${countText(compared, 'connection')} of Pods, of this node and of clients outside followed`;
+  const verdict = equal
+    ? `${rules}'s rules do what the objects ask for: ${asked}.`
+    : `${rules}'s rules do not do what the objects ask for: ${asked}, ${numberText(count)} of them go elsewhere.`;
+  const more = count - differences.length;
+  const alike = Map.groupBy(differences, ({ service, found, wanted, causes }) =>
+    JSON.stringify([service, found, wanted, causes]),
+  );
+  const parts = [
+    [
+      ...wrapped(verdict),
+      ...wrapped(`Read on node ${by.node}, where ${rules} runs in ${by.mode} mode, as of ${by.at}. Nothing was written.`),
+    ],
+    ...[...alike.values()].map(connectionLines),
+    more > 0 ? [`… and ${countText(more, 'more connection')}.`] : [],
+  ];
+  return `${parts
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')}\n`;
+}
+
+/** Connections of a Service that go elsewhere in the same way. */
+function connectionLines(alike: readonly VerifiedDifference[]): string[] {
+  const [first] = alike;
+  if (first === undefined) return [];
+  const { service, found, wanted, causes = [] } = first;
+  const left = alike.length - MAX_LINES;
+  return [
+    service === '' ? 'No Service' : `Service ${service}`,
+    ...alike.slice(0, MAX_LINES).map(({ object }) => `  ${object}`),
+    ...(left > 0 ? [`  … and ${countText(left, 'more connection')}`] : []),
+    ...found.flatMap((text) => wrapped(`is ${text}`, '    ', '    ')),
+    ...wanted.flatMap((text) => wrapped(`should be ${text}`, '    ', '    ')),
+    ...causes.flatMap((cause) => wrapped(cause, '    ', '    ')),
+  ];
 }
 
 function verdict({ equal, compared, count }: Verification): string {

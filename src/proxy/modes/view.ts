@@ -47,8 +47,9 @@ export interface ServerView {
   readonly owner: ServiceKey | undefined;
 }
 
-/** Our table of nftables. */
+/** The table of a proxy in nftables. */
 export interface TableView {
+  readonly name: string;
   /** Names of the chains that the kernel calls, by their hooks, in the order of their priorities. */
   hooks(type: Hook['type'], hook: Hook['hook']): readonly string[];
   /** Undefined when there is no such chain. */

@@ -136,6 +136,7 @@ class Recorder {
   #table(): TableView {
     const table = () => this.#current.table as TableView;
     return {
+      name: table().name,
       hooks: (type, hook) =>
         this.#read(
           `hooks ${type} ${hook}`,

@@ -1,7 +1,7 @@
 /** What other programs do to the kernel of a simulated node. */
 
 import { FAMILIES, type Family } from '../../../src/base/address.ts';
-import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
+import { TABLE } from '../../../src/kernel/nftables-kernel.ts';
 import type { Table } from '../../../src/proxy/modes/netfilter/rules.ts';
 import type { ForeignWrite } from '../history/actions.ts';
 import { addForeignChain, deleteRule, editAs, flushChain, flushTable, ourChains } from '../kernel/iptables/others.ts';

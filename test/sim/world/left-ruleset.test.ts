@@ -1,7 +1,7 @@
 /** Restarts of the real agent in nftables mode: it reads the ruleset unless it is sure that everything is as the last agent left it. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { TABLE } from '../../../src/kernel/nftables-netlink.ts';
+import { TABLE } from '../../../src/kernel/nftables-kernel.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import { OBJECTS, type Scene, simScene } from './scene.ts';
 

@@ -31,7 +31,7 @@ export async function observeTables(
   spec: ReadSpec,
   signal: AbortSignal,
 ): Promise<ObservedTables> {
-  const { tables, policies } = await saved(tools, signal);
+  const { tables, policies } = await readTables(tools, signal);
   const chains = new Map<ChainKey, Chain>();
   const jumps = new Map<string, Jump>();
   for (const table of TABLES) {
@@ -50,12 +50,14 @@ export function addJump(jumps: Map<string, Jump | undefined>, entry: Jump): void
   jumps.set(jumpKey(entry), known === undefined ? entry : { ...known, copies: (known.copies ?? 1) + 1 });
 }
 
-/** All chains of all tables. Throws when the read fails, and SyntaxError when its output is not understood. */
-export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
-  return (await saved(tools, signal)).tables;
+/** All chains of all tables, and the policies as in `ObservedTables`. */
+interface ReadTables {
+  readonly tables: ReadonlyMap<string, SavedTable>;
+  readonly policies: ReadonlyMap<string, string>;
 }
 
-async function saved(tools: IptablesTools, signal: AbortSignal) {
+/** Throws when the read fails, and SyntaxError when its output is not understood. */
+export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadTables> {
   const reader = new SaveReader();
   await tools.save((line) => reader.read(line), signal);
   return { tables: reader.end(), policies: reader.policies };

@@ -106,7 +106,7 @@ export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' 
 
 /** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
 export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
-  const tables = await readTables(tools, signal);
+  const { tables } = await readTables(tools, signal);
   const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
     (block) => !isEmptyBlock(block),
   );

@@ -46,6 +46,8 @@ function expressionText(expression: ReadExpression): string {
       const into = to === undefined ? '' : to === 'verdict' ? ', follow its verdict' : `, ${word(to)} = its data`;
       return `${word(from)} in ${set}${into}`;
     }
+    case 'lookup-absence':
+      return `${word(expression.from)} not in ${expression.set}`;
     case 'random':
       return `${word(expression.to)} = random of ${expression.count} from ${expression.first}`;
     case 'value':
@@ -58,6 +60,7 @@ function expressionText(expression: ReadExpression): string {
       return `translate to address ${word(expression.address)}, port ${word(expression.port)}`;
     case 'masquerade':
     case 'reject':
+    case 'count':
       return expression.do;
     case 'verdict': {
       const { verdict } = expression;

@@ -1,5 +1,13 @@
 /** A table of nftables as a view (`proxy/modes/view.ts`). Pure. */
-import type { Latin1Bytes, NftElement, NftSet, ReadChain, ReadExpression } from '../../../kernel/nftables-kernel.ts';
+import {
+  type Hook,
+  type Latin1Bytes,
+  type NftElement,
+  type NftSet,
+  type ReadChain,
+  type ReadExpression,
+  TABLE,
+} from '../../../kernel/nftables-kernel.ts';
 import type { ElementView, TableView } from '../view.ts';
 import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
@@ -61,11 +69,8 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
   const view = (set: NftSet, entry: NftElement | OwnedElement): ElementView =>
     'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
-    hooks(type, hook) {
-      const here = [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook);
-      const priority = ([, chain]: readonly [string, ReadChain]) => chain.hook?.priority ?? 0;
-      return here.sort((a, b) => priority(a) - priority(b)).map(([name]) => name);
-    },
+    name: TABLE,
+    hooks: (type, hook) => hooksOf(chains, type, hook),
     chain: (name) => chains.get(name)?.rules,
     set: (name) => sets.get(name),
     element(name, key) {
@@ -78,6 +83,17 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
       if (set !== undefined) for (const entry of found?.values() ?? []) yield view(set, entry);
     },
   };
+}
+
+/** The base chains of a hook in the order in which the kernel calls them. */
+export function hooksOf(
+  chains: ReadonlyMap<string, ReadChain>,
+  type: Hook['type'],
+  hook: Hook['hook'],
+): readonly string[] {
+  const here = [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook);
+  const priority = ([, chain]: readonly [string, ReadChain]) => chain.hook?.priority ?? 0;
+  return here.sort((a, b) => priority(a) - priority(b)).map(([name]) => name);
 }
 
 // One form for the expressions of a rule, whichever program wrote it: the nft tool saves and loads our rules in another form.

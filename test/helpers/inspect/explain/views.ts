@@ -4,7 +4,7 @@ import type { Address, Family } from '../../../../src/base/address.ts';
 import type { Fate, NodeOfPacket, Packet } from '../../../../src/inspect/explain/packet.ts';
 import { walk } from '../../../../src/inspect/explain/walk.ts';
 import type { ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
-import type { NftElement } from '../../../../src/kernel/nftables-kernel.ts';
+import { type NftElement, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
 import { SaveReader } from '../../../../src/proxy/modes/netfilter/restore-text.ts';
 import { ownerInComment, type Rule } from '../../../../src/proxy/modes/netfilter/rules.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../../../src/proxy/modes/view.ts';
@@ -56,6 +56,7 @@ function ruleOf(text: string): Rule {
 export function viewOfTable({ chains, sets }: FakeTable, family: Family): FamilyView {
   const owned = (element: NftElement) => ({ ...element, owner: undefined });
   const table: TableView = {
+    name: TABLE,
     hooks: (type, hook) =>
       [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook).map(([name]) => name),
     chain: (name) => chains.get(name)?.rules,

@@ -4,8 +4,8 @@ import { NFT_MSG_NEWRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE } from '../../../../n
 import type { TableId } from '../../../../native/nft/request.ts';
 import type { Writer } from '../../../../native/nftables.ts';
 import type { Family } from '../../../../src/base/address.ts';
-import type { NftState } from '../../../../src/kernel/nftables-kernel.ts';
-import { type NftNetlink, openNftables, TABLE } from '../../../../src/kernel/nftables-netlink.ts';
+import { type NftState, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
+import { type NftNetlink, openNftables } from '../../../../src/kernel/nftables-netlink.ts';
 import type { JournalOptions } from '../../../../src/kernel/ruleset-journal.ts';
 import type { FamilyView } from '../../../../src/proxy/modes/view.ts';
 import type { SimProcess } from '../../engine/process.ts';

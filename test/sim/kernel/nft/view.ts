@@ -1,7 +1,7 @@
 /** A table as it was read as a view, through which packets walk. */
 
 import type { Family } from '../../../../src/base/address.ts';
-import type { NftElement, NftState, ReadChain } from '../../../../src/kernel/nftables-kernel.ts';
+import { type NftElement, type NftState, type ReadChain, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
 import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/table-layout.ts';
 import type { ElementView, FamilyView, TableView } from '../../../../src/proxy/modes/view.ts';
 
@@ -20,6 +20,7 @@ function tableOf({ chains, sets }: NftState): TableView {
   const elements = new Map([...sets].map(([name, all]) => [name, new Map(all.map((one) => [one.key, owned(one)]))]));
   const priority = ([, { hook }]: readonly [string, ReadChain]) => hook?.priority ?? 0;
   return {
+    name: TABLE,
     hooks: (type, hook) =>
       [...chains]
         .filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook)

@@ -1,0 +1,120 @@
+/** The rules of kube-proxy on this node, read for a question. Nothing is written. */
+import { type Address, addressBytes, FAMILIES, type Family } from '../../base/address.ts';
+import type { Config } from '../../config/config.ts';
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
+import type { Latin1Bytes, NftSet } from '../../kernel/nftables-kernel.ts';
+import { openNftables } from '../../kernel/nftables-netlink.ts';
+import type { FrontendAt } from '../../proxy/model/claims.ts';
+import { MODES } from '../../proxy/model/modes.ts';
+import type { Memories, ModeInspection } from '../../proxy/modes/inspection.ts';
+import { everyChain } from '../../proxy/modes/netfilter/every-chain.ts';
+import { SERVICES } from '../../proxy/modes/netfilter/names.ts';
+import { frontendOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
+import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
+import { protocolOf } from '../../proxy/modes/nft-table/element-bytes.ts';
+import { addressOf } from '../../proxy/modes/nft-table/print.ts';
+import type { FamilyView, RulesView } from '../../proxy/modes/view.ts';
+import { PROXY_TABLES } from '../predecessors.ts';
+import { openTools } from '../usable-families.ts';
+
+export interface KubeProxyRules extends Pick<ModeInspection, 'remembered'> {
+  readonly views: readonly FamilyView[];
+  /** The destinations that the rules name. */
+  readonly served: readonly FrontendAt[];
+}
+
+interface RulesInput {
+  /** In the mode of kube-proxy. */
+  readonly config: Config;
+  /** Of slicewire in the same mode: virtual servers and sets have the same form. */
+  readonly inspection: ModeInspection;
+  readonly signal: AbortSignal;
+}
+
+/** Throws WrongQuestion where kube-proxy has none, and the errors of reading the kernel. */
+export async function kubeProxyRules(input: RulesInput): Promise<KubeProxyRules> {
+  return MODES[input.config.mode].rulesBy === 'nftables' ? await ofTables() : await ofChains(input);
+}
+
+/** Tables of nftables mode, by the names that kube-proxy has given its table since 1.29. */
+async function ofTables(): Promise<KubeProxyRules> {
+  const kernel = openNftables();
+  try {
+    const views: FamilyView[] = [];
+    const served: FrontendAt[] = [];
+    for (const family of FAMILIES) {
+      const table = await kernel.readTable(family, PROXY_TABLES.kubeProxy);
+      if (table === undefined) continue;
+      views.push({ family, table: anyTableView(PROXY_TABLES.kubeProxy, table, family) });
+      for (const set of table.sets.values()) {
+        for (const { key } of table.elements.get(set.name) ?? []) served.push(...frontendOf(set, key, family));
+      }
+    }
+    if (views.length === 0) throw new WrongQuestion(NONE);
+    return { views, served, remembered: rememberedInTable };
+  } finally {
+    kernel.close();
+  }
+}
+
+const NONE =
+  'kube-proxy has no rules in this network namespace: ask on a node where it runs, as root of the node, or leave out --of';
+
+/** The destination that the key of a map of verdicts names, in kube-proxy's maps of Services and node ports. */
+function frontendOf({ key: fields, data }: NftSet, key: Latin1Bytes, family: Family): readonly FrontendAt[] {
+  if (data !== 'verdict') return [];
+  const kinds = fields.join(' ');
+  if (kinds !== 'address protocol port' && kinds !== 'protocol port') return [];
+  const width = fields.length === 2 ? 0 : family === 'IPv4' ? 4 : 16;
+  const protocol = protocolOf(key.charCodeAt(width));
+  const port = key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5);
+  if (protocol === undefined) return [];
+  return [{ family, protocol, address: width === 0 ? undefined : addressOf(key.slice(0, width)), port }];
+}
+
+async function rememberedInTable(
+  family: Family,
+  { lists }: Memories,
+  client: Address,
+): Promise<ReadonlyMap<string, number>> {
+  const left = new Map<string, number>();
+  if (lists.length === 0) return left;
+  const kernel = openNftables();
+  try {
+    for (const set of lists) {
+      const seconds = kernel.expiration(family, PROXY_TABLES.kubeProxy, { set, key: addressBytes(client) });
+      if (seconds !== undefined) left.set(set, seconds);
+    }
+    return left;
+  } finally {
+    kernel.close();
+  }
+}
+
+/** Chains of iptables mode and of IPVS mode, with all that other programs have around them. */
+async function ofChains({ config, inspection, signal }: RulesInput): Promise<KubeProxyRules> {
+  const { tools } = await openTools(config, signal);
+  const own = MODES[config.mode].balancesBy === 'virtual servers' ? await inspection.read(signal) : [];
+  const views: FamilyView[] = [];
+  const served: FrontendAt[] = [];
+  for (const tool of tools) {
+    const { family } = tool;
+    const rules = await everyChain(tool, signal);
+    if (rules.chain('nat', SERVICES) === undefined) continue;
+    views.push({ family, rules, servers: own.find((one) => one.family === family)?.servers });
+    served.push(...frontendsIn(rules, family));
+  }
+  if (views.length === 0) throw new WrongQuestion(NONE);
+  const remembered: KubeProxyRules['remembered'] = (...asked) => inspection.remembered(...asked);
+  return { views, served, remembered };
+}
+
+/** In IPVS mode no rule names a destination. */
+function frontendsIn(rules: RulesView, family: Family): FrontendAt[] {
+  return [SERVICES, 'KUBE-NODEPORTS'].flatMap((chain) =>
+    (rules.chain('nat', chain) ?? []).flatMap(({ text }) => {
+      const frontend = frontendOfRule(text);
+      return frontend === undefined ? [] : [{ family, ...frontend }];
+    }),
+  );
+}

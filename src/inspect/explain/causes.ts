@@ -1,0 +1,93 @@
+/** Why the rules of another proxy lead a packet elsewhere than the objects say, as sentences. Pure. */
+import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { listText } from '../wire/format.ts';
+import { type ExplainFacts, MAX_LISTED } from './facts.ts';
+import type { Fate, WalkStep } from './packet.ts';
+import { socketOf } from './rule.ts';
+
+interface CausesInput {
+  readonly installed: readonly Fate[];
+  readonly desired: readonly Fate[];
+  /** The Service of the destination; undefined for none. */
+  readonly service: ServiceKey | undefined;
+  readonly facts: Pick<ExplainFacts, 'objects' | 'by'>;
+}
+
+/** At least one where the fates differ. */
+export function causesOf({ installed, desired, service, facts }: CausesInput): string[] {
+  const stopped = installed.find(({ kind, way }) => isStopped(kind) && way.length > 0 && !has(desired, kind));
+  if (stopped !== undefined) return [stoppedText(stopped)];
+  const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
+  if (there.size === 0) return [noneText(service, facts)];
+  if (wanted.size === 0) {
+    const gone = `No Service has this address and port any more: ${nameOf(facts)} has not removed its rules.`;
+    return [service === undefined ? gone : `Service ${service} should send this connection to no endpoint.`];
+  }
+  const stale = [...there.keys()].filter((backend) => !wanted.has(backend));
+  const missing = [...wanted.keys()].filter((backend) => !there.has(backend));
+  const causes = [
+    ...(stale.length === 0 ? [] : [staleText(stale, service, facts)]),
+    ...(missing.length === 0
+      ? []
+      : [`${listText(missing, MAX_LISTED)} ${missing.length === 1 ? 'gets' : 'get'} no new connections.`]),
+  ];
+  if (causes.length > 0) return causes;
+  const masked = [...wanted].filter(([backend, { masqueraded }]) => there.get(backend)?.masqueraded !== masqueraded);
+  const [first] = masked;
+  if (first === undefined) return ['The endpoints are the right ones, and their shares of new connections are not.'];
+  const names = listText(
+    masked.map(([backend]) => backend),
+    MAX_LISTED,
+  );
+  return [
+    first[1].masqueraded
+      ? `On the way to ${names} the packet keeps its source address, and should be masqueraded.`
+      : `On the way to ${names} the packet is masqueraded, and should keep its source address.`,
+  ];
+}
+
+function isStopped(kind: Fate['kind']): boolean {
+  return kind === 'dropped' || kind === 'rejected';
+}
+
+function has(fates: readonly Fate[], kind: Fate['kind']): boolean {
+  return fates.some((fate) => fate.kind === kind);
+}
+
+function backendsOf(fates: readonly Fate[]): Map<string, Fate> {
+  return new Map(fates.filter(({ kind }) => kind === 'balanced').map((fate) => [fate.backend, fate]));
+}
+
+/** The last step decided. It may be a rule of a third program. */
+function stoppedText({ kind, way }: Fate): string {
+  const { table, chain, rule } = way.at(-1) as WalkStep;
+  return `The rule "${rule}" of ${table} ${chain} ${kind === 'dropped' ? 'drops' : 'refuses'} it.`;
+}
+
+function noneText(service: ServiceKey | undefined, facts: CausesInput['facts']): string {
+  const of = service === undefined ? 'this destination' : `Service ${service}`;
+  return `${nameOf(facts)} has no rule for ${of} on this way: a sync of it failed or is late, or another program removed the rule or put one before it.`;
+}
+
+function staleText(
+  stale: readonly string[],
+  service: ServiceKey | undefined,
+  { objects }: CausesInput['facts'],
+): string {
+  const slices = service === undefined ? [] : objects.slicesOf(service);
+  const known = new Set(slices.flatMap(({ endpoints }) => endpoints.map(({ address }) => String(address))));
+  const gone = stale.filter((backend) => !known.has(socketOf(backend)?.address ?? ''));
+  const isAll = gone.length === stale.length;
+  const names = listText(gone.length > 0 ? gone : stale, MAX_LISTED);
+  const one = (gone.length > 0 ? gone : stale).length === 1;
+  const of = service === undefined ? 'any Service' : `Service ${service}`;
+  const problem =
+    gone.length > 0
+      ? `${one ? 'is' : 'are'} in no EndpointSlice of ${of}`
+      : `${one ? 'is' : 'are'} in an EndpointSlice of ${of}, and should get no new connections now`;
+  return `${names} ${problem}: ${one ? 'it is' : 'they are'} stale${isAll || gone.length === 0 ? '' : ', and so are others'}.`;
+}
+
+function nameOf({ by }: CausesInput['facts']): string {
+  return by.rules ?? 'slicewire';
+}

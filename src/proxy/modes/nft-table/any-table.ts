@@ -1,0 +1,41 @@
+/** The table of another proxy in nftables as a view (`proxy/modes/view.ts`). Pure. */
+import type { Family } from '../../../base/address.ts';
+import type { AnyTable, Latin1Bytes, NftElement, ReadRule } from '../../../kernel/nftables-kernel.ts';
+import type { TableView } from '../view.ts';
+import { nftText } from './nft-text.ts';
+import { hooksOf } from './table-view.ts';
+
+/** The Services of its elements are not known. A rule without a comment has its text in the language of nft. */
+export function anyTableView(name: string, { chains, sets, elements }: AnyTable, family: Family): TableView {
+  const rules = new Map<string, readonly ReadRule[]>();
+  const byKey = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
+  const elementsOf = (set: string) => {
+    const known = byKey.get(set);
+    if (known !== undefined) return known;
+    const found = new Map((elements.get(set) ?? []).map((one) => [one.key, one]));
+    byKey.set(set, found);
+    return found;
+  };
+  return {
+    name,
+    hooks: (type, hook) => hooksOf(chains, type, hook),
+    chain(chain) {
+      const known = rules.get(chain);
+      if (known !== undefined) return known;
+      const read = chains.get(chain)?.rules.map(({ text, expressions }) => ({
+        text: text === '' ? nftText(expressions, family) : text,
+        expressions,
+      }));
+      if (read !== undefined) rules.set(chain, read);
+      return read;
+    },
+    set: (set) => sets.get(set),
+    element(set, key) {
+      const found = elementsOf(set).get(key);
+      return found && { ...found, owner: undefined };
+    },
+    *elements(set) {
+      for (const one of elements.get(set) ?? []) yield { ...one, owner: undefined };
+    },
+  };
+}
