@@ -13,7 +13,7 @@ import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
 import type { History } from '../../inspect/wire/history.ts';
 import type { Status } from '../../inspect/wire/status.ts';
-import type { Verification } from '../../inspect/wire/verification.ts';
+import type { Verification, VerifiedDifference } from '../../inspect/wire/verification.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import type { Comparison } from '../../proxy/modes/inspection.ts';
 import { recordingContext } from '../recording/recordings.ts';
@@ -126,12 +126,12 @@ export class Queries implements Answers {
     });
   }
 
-  async #verifyOthers(of: KubeProxyRules): Promise<Verification> {
+  async #verifyOthers(of: KubeProxyRules, isOutsideAlone = false): Promise<Verification> {
     const { factsAbout } = await import('./explain-now.ts');
     const { verifyWalks } = await import('../../inspect/explain/verify-walks.ts');
     const about = { by: answeredByOf(this.#parts), agent: presentAgent(this.#parts), recorder: undefined };
     const facts = await factsAbout({ ...about, knowsPods: false, relay: relayOf(this.#parts), of });
-    return await verifyWalks({ facts, served: of.served });
+    return await verifyWalks({ facts, served: of.served, isOutsideAlone });
   }
 
   /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */
@@ -170,10 +170,14 @@ export class Queries implements Answers {
       const agent = presentAgent(this.#parts);
       const { exposureNow } = await import('./exposure-now.ts');
       const { strictArp } = this.#parts.config().ipvs;
-      return await exposureNow(
+      const exposure = await exposureNow(
         { by: answeredByOf(this.#parts), agent, strictArp, relay: relayOf(this.#parts) },
         signal,
       );
+      const { of } = this.#parts;
+      if (of === undefined) return exposure;
+      const { differences } = await this.#verifyOthers(of, true);
+      return { ...exposure, problems: [...exposure.problems, ...differences.map(outsideProblem)] };
     });
   }
 }
@@ -192,6 +196,11 @@ function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'byName'>): v
   const near = nearestService(key, objects.byName.keys());
   const meant = near === undefined ? '' : `; did you mean ${near}?`;
   throw new WrongQuestion(`there is no Service ${key}, and there was none in this time${meant}`);
+}
+
+/** A connection from outside that the rules of another proxy lead elsewhere. */
+function outsideProblem({ object, found, wanted, causes = [] }: VerifiedDifference): string {
+  return [`A connection ${object} is ${found.join(', ')}, and should be ${wanted.join(', ')}.`, ...causes].join(' ');
 }
 
 const NO_HISTORY =

@@ -243,7 +243,7 @@ const TABLE = [
     words: [],
     subject: ASK,
     summary: 'show the addresses that this node serves to clients outside the cluster, and problems with them',
-    flags: [question(OUTPUT), ANSWERER],
+    flags: [question(OUTPUT, OF), ANSWERER],
     takes: 'agent',
     notes: WHO_ANSWERS,
     status: 'Exit status: 0 answered, 1 error.',

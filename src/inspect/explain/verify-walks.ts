@@ -20,13 +20,15 @@ interface VerifiedRules {
   readonly facts: ExplainFacts;
   /** The destinations that the other proxy's rules name, so that one that no Service has any more is found, too. */
   readonly served: readonly FrontendAt[];
+  /** Whether clients outside are the only senders. */
+  readonly isOutsideAlone?: boolean;
 }
 
 /** Walks between two turns of the event loop. */
 const WALKS_AT_ONCE = 20;
 
 /** Resolves with the differences in the order of the Services. */
-export async function verifyWalks({ facts, served }: VerifiedRules): Promise<Verification> {
+export async function verifyWalks({ facts, served, isOutsideAlone = false }: VerifiedRules): Promise<Verification> {
   const differences: VerifiedDifference[] = [];
   let [compared, count] = [0, 0];
   const seen = new Set<string>();
@@ -35,7 +37,7 @@ export async function verifyWalks({ facts, served }: VerifiedRules): Promise<Ver
       const to = `${endpointText(address, at.port)}/${at.protocol.toLowerCase()}`;
       if (seen.has(to)) continue;
       seen.add(to);
-      for (const from of sendersOf(at.family, facts)) {
+      for (const from of isOutsideAlone ? ['outside'] : sendersOf(at.family, facts)) {
         const difference = differenceOf({ from, to, service }, facts);
         compared += 1;
         if (difference !== undefined) {

@@ -1,0 +1,140 @@
+/** Questions about the rules of kube-proxy, which were recorded from the real one, and are loaded into a node's kernel here. */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/lab/lab.ts';
+import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
+import { type Verification, verificationSchema } from '../../src/inspect/wire/verification.ts';
+import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
+import { CLUSTER_CIDR, NODE, OBJECTS } from '../recordings/kube-proxy/objects.ts';
+
+const RECORDINGS = fileURLToPath(new URL('../recordings/kube-proxy', import.meta.url));
+const VERSIONS = readdirSync(RECORDINGS).filter((name) => /^\d/.test(name));
+const MODES = ['iptables', 'nftables'] as const;
+type Mode = (typeof MODES)[number];
+
+interface Metadata {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+}
+
+for (const version of VERSIONS) {
+  for (const mode of MODES) {
+    describe(`questions about kube-proxy ${version} in ${mode} mode`, () => {
+      let lab: Lab;
+      let folder: string;
+      before(async () => {
+        lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
+        folder = await mkdtemp(join(tmpdir(), 'slicewire-of-'));
+      });
+      after(async () => {
+        await lab.remove();
+        await rm(folder, { recursive: true, force: true });
+      });
+      beforeEach(async () => {
+        await load(lab, version, mode);
+        await write(OBJECTS);
+      });
+
+      const write = (objects: readonly object[]) =>
+        writeFile(join(folder, 'all.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+
+      const slicewire = async (...words: string[]) => {
+        const own = ['--manifests', folder, '--hostname-override', NODE, '--cluster-cidr', CLUSTER_CIDR];
+        const args = [...SLICEWIRE, ...words, '--of', 'kube-proxy', ...own, '-o', 'json'];
+        const { file, args: inside } = lab.inside('node', 'env', args);
+        const { stdout, stderr, exitCode } = await shellCommands.run({ file, args: inside }, NEVER);
+        return { status: exitCode, text: stdout === '' ? stderr : stdout };
+      };
+
+      const verified = async (): Promise<{ status: number | undefined; answer: Verification }> => {
+        const { status, text } = await slicewire('verify');
+        return { status, answer: verificationSchema.parse(JSON.parse(text)) };
+      };
+
+      it('finds that they do what the objects ask for, and writes nothing', async () => {
+        const ruleset = await lab.exec('node', 'nft', 'list', 'ruleset');
+        const { status, answer } = await verified();
+        assert.deepEqual(answer.differences, []);
+        assert.deepEqual([status, answer.equal, answer.by.rules, answer.by.mode], [0, true, 'kube-proxy', mode]);
+        assert.ok(answer.compared > 60, String(answer.compared));
+        assert.equal(await lab.exec('node', 'nft', 'list', 'ruleset'), ruleset);
+      });
+
+      it('explains a connection by them, step by step', async () => {
+        const { status, text } = await slicewire('explain', '10.244.1.11', 'svc/shop/web', '--rules');
+        const { verdict, differs, steps, by } = explanationSchema.parse(JSON.parse(text));
+        assert.deepEqual([status, verdict.kind, verdict.endpoints.length, differs, by.rules], [0, 'balanced', 3, [], 'kube-proxy']);
+        assert.ok(steps.length > 0 && steps.every(({ rule }) => rule !== ''), JSON.stringify(steps));
+        const own = verdict.endpoints.map(({ masqueraded }) => masqueraded);
+        assert.deepEqual(own, [true, false, false], 'the Pod that reaches itself is masqueraded');
+      });
+
+      it('finds endpoints that are stale or lacking, and a Service that is gone', async () => {
+        const changed = OBJECTS.flatMap((object): object[] => {
+          const { kind, metadata } = object as Metadata;
+          if (metadata.name === 'one' || metadata.name === 'one-1') return [];
+          if (kind !== 'EndpointSlice' || metadata.name !== 'web-1') return [object];
+          const [first, , third] = (object as { endpoints: object[] }).endpoints;
+          return [{ ...object, endpoints: [first, third, { ...third, addresses: ['10.244.2.19'] }] }];
+        });
+        await write(changed);
+        const { status, answer } = await verified();
+        assert.equal(status, 2);
+        const of = (service: string) => answer.differences.filter((one) => one.service === service);
+        assert.deepEqual(
+          [...new Set(of('shop/web').flatMap(({ causes = [] }) => causes))],
+          [
+            '10.244.1.12:8080 is in no EndpointSlice of Service shop/web: it is stale.',
+            '10.244.2.19:8080 gets no new connections.',
+          ],
+        );
+        assert.deepEqual([...new Set(of('').map(({ kind }) => kind))], ['foreign']);
+        assert.match(of('')[0]?.object ?? '', /10\.96\.0\.21:80\/tcp$/);
+        assert.deepEqual([...new Set(answer.differences.map(({ service }) => service))].sort(), ['', 'shop/web']);
+      });
+
+      if (mode === 'iptables')
+        it('names a rule of another program that comes first', async () => {
+          await lab.exec('node', 'iptables-nft', '-I', 'FORWARD', '-d', '10.244.1.12', '-j', 'DROP');
+          const { answer } = await verified();
+          const causes = new Set(answer.differences.flatMap(({ causes: all = [] }) => all));
+          assert.deepEqual([...causes], ['The rule "-d 10.244.1.12/32 -j DROP" of filter FORWARD drops it.']);
+        });
+
+      it('says that a Service is not programmed', async () => {
+        const lost =
+          mode === 'nftables'
+            ? ['nft', 'delete', 'element', 'ip', 'kube-proxy', 'service-ips', '{ 10.96.0.20 . tcp . 80 }']
+            : ['sh', '-c', `iptables-nft -t nat -S KUBE-SERVICES | sed -n 's/^-A/-D/; / 10.96.0.20\\/32 /p' | xargs -L1 iptables-nft -t nat`];
+        await lab.exec('node', ...(lost as [string, ...string[]]));
+        const { answer } = await verified();
+        assert.deepEqual([...new Set(answer.differences.map(({ service, kind }) => `${service} ${kind}`))], [
+          'shop/web missing',
+        ]);
+        assert.match(answer.differences[0]?.causes?.[0] ?? '', /^kube-proxy has no rule for Service shop\/web/);
+      });
+    });
+  }
+}
+
+/** The node's rules become those of the recording. */
+async function load(lab: Lab, version: string, mode: Mode): Promise<void> {
+  await lab.exec('node', 'nft', 'flush', 'ruleset');
+  const at = (name: string) => join(RECORDINGS, version, name);
+  if (mode === 'nftables') {
+    await lab.exec('node', 'nft', '-f', at('nftables.nft'));
+    return;
+  }
+  for (const [file, name] of [
+    ['iptables-nft-restore', 'iptables-ipv4.rules'],
+    ['ip6tables-nft-restore', 'iptables-ipv6.rules'],
+  ] as const)
+    await lab.exec('node', 'sh', '-c', `${file} < "$1"`, 'sh', at(name));
+}
