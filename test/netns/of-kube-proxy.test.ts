@@ -70,7 +70,10 @@ for (const version of VERSIONS) {
       it('explains a connection by them, step by step', async () => {
         const { status, text } = await slicewire('explain', '10.244.1.11', 'svc/shop/web', '--rules');
         const { verdict, differs, steps, by } = explanationSchema.parse(JSON.parse(text));
-        assert.deepEqual([status, verdict.kind, verdict.endpoints.length, differs, by.rules], [0, 'balanced', 3, [], 'kube-proxy']);
+        assert.deepEqual(
+          [status, verdict.kind, verdict.endpoints.length, differs, by.rules],
+          [0, 'balanced', 3, [], 'kube-proxy'],
+        );
         assert.ok(steps.length > 0 && steps.every(({ rule }) => rule !== ''), JSON.stringify(steps));
         const own = verdict.endpoints.map(({ masqueraded }) => masqueraded);
         assert.deepEqual(own, [true, false, false], 'the Pod that reaches itself is masqueraded');
@@ -112,12 +115,17 @@ for (const version of VERSIONS) {
         const lost =
           mode === 'nftables'
             ? ['nft', 'delete', 'element', 'ip', 'kube-proxy', 'service-ips', '{ 10.96.0.20 . tcp . 80 }']
-            : ['sh', '-c', `iptables-nft -t nat -S KUBE-SERVICES | sed -n 's/^-A/-D/; / 10.96.0.20\\/32 /p' | xargs -L1 iptables-nft -t nat`];
+            : [
+                'sh',
+                '-c',
+                `iptables-nft -t nat -S KUBE-SERVICES | sed -n 's/^-A/-D/; / 10.96.0.20\\/32 /p' | xargs -L1 iptables-nft -t nat`,
+              ];
         await lab.exec('node', ...(lost as [string, ...string[]]));
         const { answer } = await verified();
-        assert.deepEqual([...new Set(answer.differences.map(({ service, kind }) => `${service} ${kind}`))], [
-          'shop/web missing',
-        ]);
+        assert.deepEqual(
+          [...new Set(answer.differences.map(({ service, kind }) => `${service} ${kind}`))],
+          ['shop/web missing'],
+        );
         assert.match(answer.differences[0]?.causes?.[0] ?? '', /^kube-proxy has no rule for Service shop\/web/);
       });
     });

@@ -3,7 +3,7 @@
  * test/vm send the same packets through the real kernel, so that this interpreter is checked, too.
  */
 
-import { endpointText } from '../../base/address.ts';
+import { type Address, endpointText } from '../../base/address.ts';
 import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
 import type { RulesView, ServersView, ServerView } from '../../proxy/modes/view.ts';
 import { destinationKey, destinationText, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
@@ -187,7 +187,7 @@ export class RulesWalk {
     if (rules === undefined) return undefined;
     let going: PacketState[] = [start];
     const done: WalkOutcome[] = [];
-    for (const line of rules) {
+    for (const line of rulesFor(rules, start.destination)) {
       const place: RulePlace = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
       const next: PacketState[] = [];
       for (const state of going) this.#rule(place, state, { next, done });
@@ -258,6 +258,39 @@ export class RulesWalk {
   #note({ table, chain, line }: RulePlace, problem: string): void {
     this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
   }
+}
+
+/** Shorter chains are walked rule by rule. */
+const LONG_CHAIN = 64;
+
+/** Rules of a long chain, by their place in it. */
+interface LongChain {
+  /** By the one address that they are for. */
+  readonly byDestination: ReadonlyMap<string, readonly number[]>;
+  readonly others: readonly number[];
+}
+
+const LONG_CHAINS = new WeakMap<readonly Rule[], LongChain>();
+
+/** The rules that can match a packet to this address, in order: kube-proxy has a chain with a rule for each Service, which is for one address. */
+function rulesFor(rules: readonly Rule[], destination: Address): readonly Rule[] {
+  if (rules.length < LONG_CHAIN) return rules;
+  const { byDestination, others } = LONG_CHAINS.get(rules) ?? indexed(rules);
+  const places = [...(byDestination.get(destination) ?? []), ...others].sort((a, b) => a - b);
+  return places.flatMap((place) => rules[place] ?? []);
+}
+
+function indexed(rules: readonly Rule[]): LongChain {
+  const byDestination = new Map<string, number[]>();
+  const others: number[] = [];
+  for (const [place, { text }] of rules.entries()) {
+    const [, address] = /^-d (\S+)\/(?:32|128) /.exec(text) ?? [];
+    if (address === undefined) others.push(place);
+    else byDestination.set(address, [...(byDestination.get(address) ?? []), place]);
+  }
+  const found = { byDestination, others };
+  LONG_CHAINS.set(rules, found);
+  return found;
 }
 
 function accepted(state: PacketState): WalkOutcome[] {

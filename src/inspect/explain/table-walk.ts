@@ -6,7 +6,7 @@ import { addressBytes, endpointText, type Family, portBytes } from '../../base/a
 import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
 import { numberWord, protocolWord } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
-import type { TableView } from '../../proxy/modes/view.ts';
+import type { CalledChain, TableView } from '../../proxy/modes/view.ts';
 import {
   type ChainVerdict,
   concluded,
@@ -64,7 +64,7 @@ export class TableWalk {
   readonly #input: TableWalkInput;
   readonly #name: string;
   readonly #lookup: SetLookup;
-  readonly #hooks = new Map<string, readonly string[]>();
+  readonly #hooks = new Map<string, readonly CalledChain[]>();
 
   constructor(input: TableWalkInput) {
     this.#input = input;
@@ -75,10 +75,7 @@ export class TableWalk {
   /** Yields between portions of work, which are short. */
   *fates(): Generator<undefined, Fate[]> {
     const { packet } = this.#input;
-    const start = startOf(packet);
-    // Packets that conntrack finds invalid are not translated.
-    if (packet.state === 'INVALID') return mergedFates(this.#delivered(start));
-    const entered = this.#hook('nat', packet.device === undefined ? 'output' : 'prerouting', start);
+    const entered = this.#hook(packet.device === undefined ? 'output' : 'prerouting', startOf(packet));
     const fates: Fate[] = [];
     for (const one of entered) {
       fates.push(...(isStopped(one) ? [stopped(one)] : this.#delivered(one.state)));
@@ -87,21 +84,20 @@ export class TableWalk {
     return mergedFates(fates);
   }
 
+  /** A packet on its way after its first hook. */
   #delivered(state: PacketState): Fate[] {
     const { packet } = this.#input;
     const isHere = isLocal(state.destination, this.#around());
     const isSent = packet.device === undefined;
-    const input = isHere ? (['input'] as const) : [];
-    const hooks: readonly Hook['hook'][] = isSent ? ['output', ...input] : [isHere ? 'input' : 'forward'];
-    let going: WalkOutcome[] = [{ state, verdict: 'end' }];
-    for (const hook of hooks) {
-      going = going.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#hook('filter', hook, outcome.state)));
-    }
-    return going.flatMap((outcome) => {
+    const start: WalkOutcome = { state, verdict: 'end' };
+    const passed = isSent && !isHere ? [start] : this.#hook(isHere ? 'input' : 'forward', state);
+    return passed.flatMap((outcome) => {
       if (isStopped(outcome)) return [stopped(outcome)];
       // A packet that has arrived at this node is not sent on.
       if (packet.state === 'INVALID' || (isHere && !isSent)) return [fateOf(outcome.state)];
-      return this.#hook('nat', 'postrouting', outcome.state).map((last) => fateOf(last.state));
+      return this.#hook('postrouting', outcome.state).map((last) =>
+        isStopped(last) ? stopped(last) : fateOf(last.state),
+      );
     });
   }
 
@@ -109,20 +105,22 @@ export class TableWalk {
     return { facts: this.#input.facts, servers: undefined };
   }
 
-  #hook(type: Hook['type'], name: Hook['hook'], state: PacketState): WalkOutcome[] {
+  #hook(name: Hook['hook'], state: PacketState): WalkOutcome[] {
     let going: WalkOutcome[] = [{ state, verdict: 'end' }];
-    for (const chain of this.#called(type, name)) {
+    for (const { name: chain, type } of this.#called(name)) {
+      // Packets that conntrack finds invalid are not translated.
+      if (type === 'nat' && this.#input.packet.state === 'INVALID') continue;
       going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
     }
     return going;
   }
 
   /** The hooks are the same for all packets of a walk. */
-  #called(type: Hook['type'], name: Hook['hook']): readonly string[] {
-    const known = this.#hooks.get(`${type} ${name}`);
+  #called(hook: Hook['hook']): readonly CalledChain[] {
+    const known = this.#hooks.get(hook);
     if (known !== undefined) return known;
-    const chains = this.#input.table.hooks(type, name);
-    this.#hooks.set(`${type} ${name}`, chains);
+    const chains = this.#input.table.called(hook);
+    this.#hooks.set(hook, chains);
     return chains;
   }
 

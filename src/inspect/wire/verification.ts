@@ -63,7 +63,9 @@ function ofOthersText({ by, equal, compared, count, differences }: Verification,
   const parts = [
     [
       ...wrapped(verdict),
-      ...wrapped(`Read on node ${by.node}, where ${rules} runs in ${by.mode} mode, as of ${by.at}. Nothing was written.`),
+      ...wrapped(
+        `Read on node ${by.node}, where ${rules} runs in ${by.mode} mode, as of ${by.at}. Nothing was written.`,
+      ),
     ],
     ...[...alike.values()].map(connectionLines),
     more > 0 ? [`… and ${countText(more, 'more connection')}.`] : [],

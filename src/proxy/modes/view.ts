@@ -50,8 +50,8 @@ export interface ServerView {
 /** The table of a proxy in nftables. */
 export interface TableView {
   readonly name: string;
-  /** Names of the chains that the kernel calls, by their hooks, in the order of their priorities. */
-  hooks(type: Hook['type'], hook: Hook['hook']): readonly string[];
+  /** The chains that the kernel calls at a hook, in the order of their priorities. */
+  called(hook: Hook['hook']): readonly CalledChain[];
   /** Undefined when there is no such chain. */
   chain(name: string): readonly ReadRule[] | undefined;
   /** Undefined when there is no such set. */
@@ -60,6 +60,12 @@ export interface TableView {
   element(set: string, key: Latin1Bytes): ElementView | undefined;
   /** All elements of a set, for ranges. */
   elements(set: string): Iterable<ElementView>;
+}
+
+/** A chain that the kernel calls. One of type `nat` sees the first packet of a connection alone. */
+export interface CalledChain {
+  readonly name: string;
+  readonly type: Hook['type'];
 }
 
 export interface ElementView extends NftElement {

@@ -137,11 +137,11 @@ class Recorder {
     const table = () => this.#current.table as TableView;
     return {
       name: table().name,
-      hooks: (type, hook) =>
+      called: (hook) =>
         this.#read(
-          `hooks ${type} ${hook}`,
-          () => table().hooks(type, hook),
-          (names) => names.join(' '),
+          `called ${hook}`,
+          () => table().called(hook),
+          (chains) => chains.map(({ name, type }) => `${name} ${type}`).join(' '),
         ),
       chain: (name) =>
         this.#read(

@@ -3,7 +3,7 @@ import type { Family } from '../../../base/address.ts';
 import type { AnyTable, Latin1Bytes, NftElement, ReadRule } from '../../../kernel/nftables-kernel.ts';
 import type { TableView } from '../view.ts';
 import { nftText } from './nft-text.ts';
-import { hooksOf } from './table-view.ts';
+import { calledChains } from './table-view.ts';
 
 /** The Services of its elements are not known. A rule without a comment has its text in the language of nft. */
 export function anyTableView(name: string, { chains, sets, elements }: AnyTable, family: Family): TableView {
@@ -18,7 +18,7 @@ export function anyTableView(name: string, { chains, sets, elements }: AnyTable,
   };
   return {
     name,
-    hooks: (type, hook) => hooksOf(chains, type, hook),
+    called: (hook) => calledChains(chains, hook),
     chain(chain) {
       const known = rules.get(chain);
       if (known !== undefined) return known;

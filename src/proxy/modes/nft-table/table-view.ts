@@ -8,7 +8,7 @@ import {
   type ReadExpression,
   TABLE,
 } from '../../../kernel/nftables-kernel.ts';
-import type { ElementView, TableView } from '../view.ts';
+import type { CalledChain, ElementView, TableView } from '../view.ts';
 import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
 
@@ -70,7 +70,7 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
     'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
     name: TABLE,
-    hooks: (type, hook) => hooksOf(chains, type, hook),
+    called: (hook) => calledChains(chains, hook),
     chain: (name) => chains.get(name)?.rules,
     set: (name) => sets.get(name),
     element(name, key) {
@@ -85,15 +85,15 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
   };
 }
 
-/** The base chains of a hook in the order in which the kernel calls them. */
-export function hooksOf(
-  chains: ReadonlyMap<string, ReadChain>,
-  type: Hook['type'],
-  hook: Hook['hook'],
-): readonly string[] {
-  const here = [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook);
-  const priority = ([, chain]: readonly [string, ReadChain]) => chain.hook?.priority ?? 0;
-  return here.sort((a, b) => priority(a) - priority(b)).map(([name]) => name);
+/** See `TableView`. */
+export function calledChains(
+  chains: ReadonlyMap<string, { readonly hook?: Hook | undefined }>,
+  at: Hook['hook'],
+): readonly CalledChain[] {
+  return [...chains]
+    .flatMap(([name, { hook }]) => (hook?.hook === at ? [{ name, ...hook }] : []))
+    .sort((a, b) => a.priority - b.priority)
+    .map(({ name, type }) => ({ name, type }));
 }
 
 // One form for the expressions of a rule, whichever program wrote it: the nft tool saves and loads our rules in another form.

@@ -7,6 +7,7 @@ import type { ServerId } from '../../../../src/kernel/ipvs-kernel.ts';
 import { type NftElement, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
 import { SaveReader } from '../../../../src/proxy/modes/netfilter/restore-text.ts';
 import { ownerInComment, type Rule } from '../../../../src/proxy/modes/netfilter/rules.ts';
+import { calledChains } from '../../../../src/proxy/modes/nft-table/table-view.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../../../src/proxy/modes/view.ts';
 import { destinationKey, serverKey } from '../../../../src/proxy/modes/virtual-servers/tracked-objects.ts';
 import type { FakeIpvs } from '../../kernel/fake-ipvs.ts';
@@ -57,8 +58,7 @@ export function viewOfTable({ chains, sets }: FakeTable, family: Family): Family
   const owned = (element: NftElement) => ({ ...element, owner: undefined });
   const table: TableView = {
     name: TABLE,
-    hooks: (type, hook) =>
-      [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook).map(([name]) => name),
+    called: (hook) => calledChains(chains, hook),
     chain: (name) => chains.get(name)?.rules,
     set: (name) => sets.get(name)?.set,
     element(set, key) {

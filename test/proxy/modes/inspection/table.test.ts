@@ -48,12 +48,15 @@ describe('the inspection of nftables mode', () => {
     assert.deepEqual([found?.owner, found?.data], ['shop/web', 'goto cluster-ip-of-2']);
     assert.equal(view?.table?.element('services', socketKey(WEB as Address, 'TCP', 81)), undefined);
     assert.equal(view?.table?.element('no such set', ''), undefined);
-    const natOutput = [...table.chains].filter(([, { hook }]) => hook?.type === 'nat' && hook.hook === 'output');
-    assert.deepEqual(
-      view?.table?.hooks('nat', 'output'),
-      natOutput.map(([name]) => name),
+    const atOutput = [...table.chains].flatMap(([name, { hook }]) =>
+      hook?.hook === 'output' ? [{ name, ...hook }] : [],
     );
-    assert.equal(natOutput.length, 1);
+    const byPriority = atOutput.sort((a, b) => a.priority - b.priority);
+    assert.deepEqual(
+      view?.table?.called('output'),
+      byPriority.map(({ name, type }) => ({ name, type })),
+    );
+    assert.equal(byPriority.filter(({ type }) => type === 'nat').length, 1);
   });
 
   it('is never sure of a kernel in which another program may have written', async () => {

@@ -67,7 +67,7 @@ describe('nftables mode over simulated netlink', () => {
     assert.equal(state?.sets.get('services')?.length, 3);
     assert.equal(state?.sets.get('backends')?.length, 6);
     assert.equal(state, kernel.stateOf('IPv4', 'slicewire'));
-    assert.equal(kernel.view('IPv4')?.table?.hooks('nat', 'prerouting').length, 1);
+    assert.equal(kernel.view('IPv4')?.table?.called('prerouting').length, 1);
     await synced(rig.become({ objects: [1].flatMap(web) }));
     assert.equal(kernel.stateOf('IPv4', 'slicewire')?.sets.get('services')?.length, 1);
   });

@@ -2,6 +2,7 @@
 
 import type { Family } from '../../../../src/base/address.ts';
 import { type NftElement, type NftState, type ReadChain, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
+import { calledChains } from '../../../../src/proxy/modes/nft-table/table-view.ts';
 import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/table-layout.ts';
 import type { ElementView, FamilyView, TableView } from '../../../../src/proxy/modes/view.ts';
 
@@ -18,14 +19,9 @@ export function viewOfState(state: NftState, family: Family): FamilyView {
 
 function tableOf({ chains, sets }: NftState): TableView {
   const elements = new Map([...sets].map(([name, all]) => [name, new Map(all.map((one) => [one.key, owned(one)]))]));
-  const priority = ([, { hook }]: readonly [string, ReadChain]) => hook?.priority ?? 0;
   return {
     name: TABLE,
-    hooks: (type, hook) =>
-      [...chains]
-        .filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook)
-        .sort((a, b) => priority(a) - priority(b))
-        .map(([name]) => name),
+    called: (hook) => calledChains(chains, hook),
     chain: (name) => chains.get(name)?.rules,
     set: (name) => (sets.has(name) && isKnownSet(name) ? setNamed(name) : undefined),
     element: (set, key) => elements.get(set)?.get(key),
