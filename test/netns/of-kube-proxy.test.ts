@@ -1,23 +1,11 @@
 /** Questions about the rules of kube-proxy, which were recorded from the real one, and are loaded into a node's kernel here. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/cli/lab/lab.ts';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
+import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Verification, verificationSchema } from '../../src/inspect/wire/verification.ts';
-import { SLICEWIRE } from '../helpers/cli/slicewire.ts';
-import { shellCommands } from '../helpers/kernel/shell-commands.ts';
-import { NEVER } from '../helpers/proxy/rig.ts';
-import { CLUSTER_CIDR, NODE, OBJECTS } from '../recordings/kube-proxy/objects.ts';
-
-const RECORDINGS = fileURLToPath(new URL('../recordings/kube-proxy', import.meta.url));
-const VERSIONS = readdirSync(RECORDINGS).filter((name) => /^\d/.test(name));
-const MODES = ['iptables', 'nftables'] as const;
-type Mode = (typeof MODES)[number];
+import { OBJECTS } from '../recordings/kube-proxy/objects.ts';
+import { MODES, RecordedNode, VERSIONS } from '../recordings/kube-proxy/scene.ts';
 
 interface Metadata {
   readonly kind: string;
@@ -27,48 +15,29 @@ interface Metadata {
 for (const version of VERSIONS) {
   for (const mode of MODES) {
     describe(`questions about kube-proxy ${version} in ${mode} mode`, () => {
-      let lab: Lab;
-      let folder: string;
+      let node: RecordedNode;
       before(async () => {
-        lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
-        folder = await mkdtemp(join(tmpdir(), 'slicewire-of-'));
+        node = await RecordedNode.create({ version, mode });
       });
-      after(async () => {
-        await lab.remove();
-        await rm(folder, { recursive: true, force: true });
-      });
-      beforeEach(async () => {
-        await load(lab, version, mode);
-        await write(OBJECTS);
-      });
-
-      const write = (objects: readonly object[]) =>
-        writeFile(join(folder, 'all.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
-
-      const slicewire = async (...words: string[]) => {
-        const own = ['--manifests', folder, '--hostname-override', NODE, '--cluster-cidr', CLUSTER_CIDR];
-        const args = [...SLICEWIRE, ...words, '--of', 'kube-proxy', ...own, '-o', 'json'];
-        const { file, args: inside } = lab.inside('node', 'env', args);
-        const { stdout, stderr, exitCode } = await shellCommands.run({ file, args: inside }, NEVER);
-        return { status: exitCode, text: stdout === '' ? stderr : stdout };
-      };
+      after(() => node.remove());
+      beforeEach(() => node.reset());
 
       const verified = async (): Promise<{ status: number | undefined; answer: Verification }> => {
-        const { status, text } = await slicewire('verify');
+        const { status, text } = await node.ask('verify', '-o', 'json');
         return { status, answer: verificationSchema.parse(JSON.parse(text)) };
       };
 
       it('finds that they do what the objects ask for, and writes nothing', async () => {
-        const ruleset = await lab.exec('node', 'nft', 'list', 'ruleset');
+        const ruleset = await node.lab.exec('node', 'nft', 'list', 'ruleset');
         const { status, answer } = await verified();
         assert.deepEqual(answer.differences, []);
         assert.deepEqual([status, answer.equal, answer.by.rules, answer.by.mode], [0, true, 'kube-proxy', mode]);
         assert.ok(answer.compared > 60, String(answer.compared));
-        assert.equal(await lab.exec('node', 'nft', 'list', 'ruleset'), ruleset);
+        assert.equal(await node.lab.exec('node', 'nft', 'list', 'ruleset'), ruleset);
       });
 
       it('explains a connection by them, step by step', async () => {
-        const { status, text } = await slicewire('explain', '10.244.1.11', 'svc/shop/web', '--rules');
+        const { status, text } = await node.ask('explain', '10.244.1.11', 'svc/shop/web', '--rules', '-o', 'json');
         const { verdict, differs, steps, by } = explanationSchema.parse(JSON.parse(text));
         assert.deepEqual(
           [status, verdict.kind, verdict.endpoints.length, differs, by.rules],
@@ -87,7 +56,7 @@ for (const version of VERSIONS) {
           const [first, , third] = (object as { endpoints: object[] }).endpoints;
           return [{ ...object, endpoints: [first, third, { ...third, addresses: ['10.244.2.19'] }] }];
         });
-        await write(changed);
+        await node.write(changed);
         const { status, answer } = await verified();
         assert.equal(status, 2);
         const of = (service: string) => answer.differences.filter((one) => one.service === service);
@@ -101,11 +70,14 @@ for (const version of VERSIONS) {
         assert.deepEqual([...new Set(of('').map(({ kind }) => kind))], ['foreign']);
         assert.match(of('')[0]?.object ?? '', /10\.96\.0\.21:80\/tcp$/);
         assert.deepEqual([...new Set(answer.differences.map(({ service }) => service))].sort(), ['', 'shop/web']);
+        const { problems } = exposureSchema.parse(JSON.parse((await node.ask('exposure', '-o', 'json')).text));
+        const open = problems.filter((problem) => problem.includes('No Service has this address and port any more'));
+        assert.equal(open.length, 2, `the cluster IP and the node port answer still: ${problems.join(' ')}`);
       });
 
       if (mode === 'iptables')
         it('names a rule of another program that comes first', async () => {
-          await lab.exec('node', 'iptables-nft', '-I', 'FORWARD', '-d', '10.244.1.12', '-j', 'DROP');
+          await node.lab.exec('node', 'iptables-nft', '-I', 'FORWARD', '-d', '10.244.1.12', '-j', 'DROP');
           const { answer } = await verified();
           const causes = new Set(answer.differences.flatMap(({ causes: all = [] }) => all));
           assert.deepEqual([...causes], ['The rule "-d 10.244.1.12/32 -j DROP" of filter FORWARD drops it.']);
@@ -120,7 +92,7 @@ for (const version of VERSIONS) {
                 '-c',
                 `iptables-nft -t nat -S KUBE-SERVICES | sed -n 's/^-A/-D/; / 10.96.0.20\\/32 /p' | xargs -L1 iptables-nft -t nat`,
               ];
-        await lab.exec('node', ...(lost as [string, ...string[]]));
+        await node.lab.exec('node', ...(lost as [string, ...string[]]));
         const { answer } = await verified();
         assert.deepEqual(
           [...new Set(answer.differences.map(({ service, kind }) => `${service} ${kind}`))],
@@ -130,19 +102,4 @@ for (const version of VERSIONS) {
       });
     });
   }
-}
-
-/** The node's rules become those of the recording. */
-async function load(lab: Lab, version: string, mode: Mode): Promise<void> {
-  await lab.exec('node', 'nft', 'flush', 'ruleset');
-  const at = (name: string) => join(RECORDINGS, version, name);
-  if (mode === 'nftables') {
-    await lab.exec('node', 'nft', '-f', at('nftables.nft'));
-    return;
-  }
-  for (const [file, name] of [
-    ['iptables-nft-restore', 'iptables-ipv4.rules'],
-    ['ip6tables-nft-restore', 'iptables-ipv6.rules'],
-  ] as const)
-    await lab.exec('node', 'sh', '-c', `${file} < "$1"`, 'sh', at(name));
 }

@@ -1,7 +1,7 @@
 /** A table as it was read as a view, through which packets walk. */
 
 import type { Family } from '../../../../src/base/address.ts';
-import { type NftElement, type NftState, type ReadChain, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
+import { type NftElement, type NftState, TABLE } from '../../../../src/kernel/nftables-kernel.ts';
 import { calledChains } from '../../../../src/proxy/modes/nft-table/table-view.ts';
 import { isKnownSet, setNamed } from '../../../../src/proxy/modes/nftables/table-layout.ts';
 import type { ElementView, FamilyView, TableView } from '../../../../src/proxy/modes/view.ts';
