@@ -4,13 +4,9 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Verification, verificationSchema } from '../../src/inspect/wire/verification.ts';
-import { OBJECTS } from '../recordings/kube-proxy/objects.ts';
+import { masked } from '../questions/transcript.ts';
 import { MODES, RecordedNode, VERSIONS } from '../recordings/kube-proxy/scene.ts';
-
-interface Metadata {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-}
+import { CHANGED, transcript, transcriptInDocument } from '../recordings/kube-proxy/transcript.ts';
 
 for (const version of VERSIONS) {
   for (const mode of MODES) {
@@ -49,14 +45,7 @@ for (const version of VERSIONS) {
       });
 
       it('finds endpoints that are stale or lacking, and a Service that is gone', async () => {
-        const changed = OBJECTS.flatMap((object): object[] => {
-          const { kind, metadata } = object as Metadata;
-          if (metadata.name === 'one' || metadata.name === 'one-1') return [];
-          if (kind !== 'EndpointSlice' || metadata.name !== 'web-1') return [object];
-          const [first, , third] = (object as { endpoints: object[] }).endpoints;
-          return [{ ...object, endpoints: [first, third, { ...third, addresses: ['10.244.2.19'] }] }];
-        });
-        await node.write(changed);
+        await node.write(CHANGED);
         const { status, answer } = await verified();
         assert.equal(status, 2);
         const of = (service: string) => answer.differences.filter((one) => one.service === service);
@@ -103,3 +92,10 @@ for (const version of VERSIONS) {
     });
   }
 }
+
+describe('docs/switching.md', () => {
+  it('has these answers', async () => {
+    const [now, written] = [masked(await transcript()), masked(transcriptInDocument())];
+    assert.equal(now, written, 'run node test/recordings/kube-proxy/transcript.ts');
+  });
+});
