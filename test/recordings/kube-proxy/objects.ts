@@ -2,9 +2,12 @@
 import { LAB, podAddress, remotePodAddress } from '../../../src/cli/lab/lab.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 
-/** kube-proxy's settings, which a question about its rules has to be told, too. */
 export const NODE = 'node';
-export const CLUSTER_CIDR = '10.128.0.0/9';
+/** The settings of the kube-proxy that was recorded (`test/bench/kube-proxy.ts`), which a question about its rules has to be told, too. */
+export const SETTINGS = [
+  ...['--hostname-override', NODE, '--cluster-cidr', '10.128.0.0/9'],
+  ...['--nodeport-addresses', 'primary'],
+] as const;
 
 const HERE = { nodeName: NODE };
 const THERE = { nodeName: 'other' };

@@ -25,6 +25,10 @@ const folder = join(import.meta.dirname, (await kubeProxyVersion(file)).slice(1)
 await mkdir(folder, { recursive: true });
 const api = await RealApi.start({ kubeApiserver, etcd });
 try {
+  // The server's own Service has an address of this machine: it becomes another proxy's.
+  await api.update('Service', 'default/kubernetes', ({ metadata }) => {
+    metadata.labels = { ...metadata.labels, 'service.kubernetes.io/service-proxy-name': 'none' };
+  });
   for (const object of OBJECTS) await api.create(object as ApiObject);
   for (const mode of ['iptables', 'nftables'] as const) await record(mode, file);
 } finally {

@@ -7,7 +7,7 @@ import { Lab } from '../../../src/cli/lab/lab.ts';
 import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
-import { CLUSTER_CIDR, NODE, OBJECTS } from './objects.ts';
+import { OBJECTS, SETTINGS } from './objects.ts';
 
 /** Versions of kube-proxy that were recorded, the oldest first. */
 export const VERSIONS: readonly string[] = readdirSync(import.meta.dirname)
@@ -51,11 +51,19 @@ export class RecordedNode {
       await this.lab.exec('node', 'nft', '-f', at('nftables.nft'));
       return;
     }
+    // kube-proxy makes its counters of nfacct itself, and no rule that names one can be loaded without it.
     for (const [file, name] of [
       ['iptables-nft-restore', 'iptables-ipv4.rules'],
       ['ip6tables-nft-restore', 'iptables-ipv6.rules'],
     ] as const)
-      await this.lab.exec('node', 'sh', '-c', `${file} < "$1"`, 'sh', at(name));
+      await this.lab.exec(
+        'node',
+        'sh',
+        '-c',
+        `sed 's/-m nfacct --nfacct-name *[^ ]* *//' "$1" | ${file}`,
+        'sh',
+        at(name),
+      );
   }
 
   async write(objects: readonly object[]): Promise<void> {
@@ -65,7 +73,7 @@ export class RecordedNode {
 
   /** The flags that name the objects and kube-proxy's settings come last. */
   async ask(...words: readonly string[]): Promise<{ readonly status: number | undefined; readonly text: string }> {
-    const own = ['--manifests', this.#folder, '--hostname-override', NODE, '--cluster-cidr', CLUSTER_CIDR];
+    const own = ['--manifests', this.#folder, ...SETTINGS];
     const { file, args } = this.lab.inside('node', 'env', [...SLICEWIRE, ...words, '--of', 'kube-proxy', ...own]);
     const { stdout, stderr, exitCode } = await shellCommands.run({ file, args }, NEVER);
     return { status: exitCode, text: stdout === '' ? stderr : stdout };

@@ -28,7 +28,8 @@ export const CHANGED: readonly object[] = OBJECTS.flatMap((object): object[] => 
 
 async function tell({ version, mode }: Recorded): Promise<string> {
   const node = await RecordedNode.create({ version, mode });
-  const told = async (...words: string[]) => `$ slicewire ${words.join(' ')} --of kube-proxy\n${(await node.ask(...words)).text}`;
+  const told = async (...words: string[]) =>
+    `$ slicewire ${words.join(' ')} --of kube-proxy\n${(await node.ask(...words)).text}`;
   try {
     await node.reset();
     const before = await told('verify');
