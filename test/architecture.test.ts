@@ -274,7 +274,7 @@ function namesIn(folder: string, names: string): string[] {
 const ACTING = [
   ...['families', 'handover', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   'nftables/index',
-  ...namesIn('netfilter', `apply change-detection family-rules inspect observe rule-connections rules-family`),
+  ...namesIn('netfilter', `apply change-detection every-chain family-rules inspect observe rule-connections rules-family`),
   ...namesIn('virtual-servers', 'apply inspect node-parts observe servers-family'),
   ...namesIn('nft-table', 'inspect remembered table'),
 ];
@@ -294,7 +294,7 @@ const PURE_FILES = [
   ...namesIn('virtual-servers', 'plan servers-view sets source-chain state tracked-objects'),
   ...namesIn(
     'nft-table',
-    `digest element-bytes element-rows element-table groups layout pending plan print
+    `any-table digest element-bytes element-rows element-table groups layout nft-text pending plan print
      state table-view`,
   ),
 ];

@@ -28,6 +28,14 @@ export interface KubeProxyOptions {
   readonly minSyncPeriod?: string;
 }
 
+interface StartOptions {
+  /** Milliseconds. */
+  readonly within: number;
+  readonly meanwhile?: (pid: number) => void;
+  /** Resolves after the first sync, for versions whose metrics do not tell that of each family. */
+  readonly synced?: () => Promise<void>;
+}
+
 export class KubeProxy {
   readonly pid: number;
   /** Milliseconds from exec to the end of the first sync of all families, by kube-proxy's own metric. */
@@ -39,7 +47,7 @@ export class KubeProxy {
   /** Resolves after its first sync; throws when there is none within the milliseconds. `meanwhile` is told its process id at once. */
   static async start(
     options: KubeProxyOptions,
-    { within, meanwhile = () => undefined }: { within: number; meanwhile?: (pid: number) => void },
+    { within, meanwhile = () => undefined, synced }: StartOptions,
   ): Promise<KubeProxy> {
     const { lab, file } = options;
     const folder = await mkdtemp(join(tmpdir(), 'kube-proxy-'));
@@ -61,7 +69,9 @@ export class KubeProxy {
       const ended = child.ended.then((status) => {
         throw new Error(`${file} ended with status ${status}`);
       });
-      const { syncedAt } = await Promise.race([watch.ask({ kind: 'synced', within }), ended]);
+      const first =
+        synced === undefined ? watch.ask({ kind: 'synced', within }) : synced().then(() => ({ syncedAt: Date.now() }));
+      const { syncedAt } = await Promise.race([first, ended]);
       ended.catch(() => undefined);
       return new KubeProxy({ child, pid, watch, folder, milliseconds: syncedAt - since });
     } catch (error) {

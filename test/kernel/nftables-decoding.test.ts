@@ -79,13 +79,14 @@ describe('rules of nftables as they are listed', () => {
 
   it('does not mistake an expression of another program for one of ours', () => {
     const only = (bytes: string) => ruleOf('', bytes, 'IPv4').expressions;
-    assert.deepEqual(only(foreign('counter', () => {})), [{ do: 'unknown', name: 'counter' }]);
+    assert.deepEqual(only(foreign('counter', () => {})), [{ do: 'count' }]);
     const inverted = (flags: number) =>
       foreign('lookup', (data) =>
         data.text(NFTA_LOOKUP_SET, 'any').u32be(NFTA_LOOKUP_SREG, 1).u32be(NFTA_LOOKUP_FLAGS, flags),
       );
     assert.deepEqual(only(inverted(0)), [{ do: 'lookup', set: 'any', from: 0 }]);
-    assert.deepEqual(only(inverted(1)), [{ do: 'unknown', name: 'lookup' }]);
+    assert.deepEqual(only(inverted(1)), [{ do: 'lookup-absence', set: 'any', from: 0 }]);
+    assert.deepEqual(only(inverted(2)), [{ do: 'unknown', name: 'lookup' }]);
     const accept = foreign('immediate', (data) =>
       data
         .u32be(NFTA_IMMEDIATE_DREG, 0)

@@ -3,10 +3,18 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
-import { type Verification, verificationSchema } from '../../src/inspect/wire/verification.ts';
+import { type Verification, type VerifiedDifference, verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { masked } from '../questions/transcript.ts';
 import { MODES, RecordedNode, VERSIONS } from '../recordings/kube-proxy/scene.ts';
 import { CHANGED, transcript, transcriptInDocument } from '../recordings/kube-proxy/transcript.ts';
+
+/**
+ * Connections that kube-proxy itself gets wrong. The nftables mode of 1.31 checks for endpoints before it translates what the node sends
+ * (`filter-output` at priority -110), and so drops the node's own connections to an address of policy Local without an endpoint here.
+ */
+const FAULTS: Readonly<Record<string, readonly string[]>> = {
+  '1.31.14 nftables': ['from the node to 203.0.113.27:80/tcp'],
+};
 
 for (const version of VERSIONS) {
   for (const mode of MODES) {
@@ -18,16 +26,22 @@ for (const version of VERSIONS) {
       after(() => node.remove());
       beforeEach(() => node.reset());
 
+      const faults = FAULTS[`${version} ${mode}`] ?? [];
       const verified = async (): Promise<{ status: number | undefined; answer: Verification }> => {
         const { status, text } = await node.ask('verify', '-o', 'json');
-        return { status, answer: verificationSchema.parse(JSON.parse(text)) };
+        const answer = verificationSchema.parse(JSON.parse(text));
+        const isKnown = ({ object }: VerifiedDifference) => faults.includes(object);
+        assert.deepEqual(answer.differences.filter(isKnown).length, faults.length);
+        return { status, answer: { ...answer, differences: answer.differences.filter((one) => !isKnown(one)) } };
       };
 
       it('finds that they do what the objects ask for, and writes nothing', async () => {
         const ruleset = await node.lab.exec('node', 'nft', '-s', 'list', 'ruleset');
         const { status, answer } = await verified();
         assert.deepEqual(answer.differences, []);
-        assert.deepEqual([status, answer.equal, answer.by.rules, answer.by.mode], [0, true, 'kube-proxy', mode]);
+        const isEqual = faults.length === 0;
+        assert.deepEqual([status, answer.equal, answer.by.rules], [isEqual ? 0 : 2, isEqual, 'kube-proxy']);
+        assert.equal(answer.by.mode, mode);
         assert.ok(answer.compared > 60, String(answer.compared));
         assert.equal(await node.lab.exec('node', 'nft', '-s', 'list', 'ruleset'), ruleset);
       });
@@ -86,7 +100,10 @@ for (const version of VERSIONS) {
         // In nftables mode the rest of a cluster IP is refused.
         const [kind, cause] =
           mode === 'nftables'
-            ? ['changed', /^The rule "ip daddr @cluster-ips reject" of ip kube-proxy cluster-ips-check refuses it\.$/]
+            ? [
+                'changed',
+                /^The rule "ip daddr @cluster-ips reject comment "Reject traffic to invalid ports of ClusterIPs"" of ip kube-proxy cluster-ips-check refuses it\.$/,
+              ]
             : ['missing', /^kube-proxy has no rule for Service shop\/web/];
         assert.ok(answer.differences.length > 0);
         for (const { service, kind: is, causes } of answer.differences) {

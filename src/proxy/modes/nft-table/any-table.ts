@@ -5,7 +5,7 @@ import type { TableView } from '../view.ts';
 import { nftText } from './nft-text.ts';
 import { calledChains } from './table-view.ts';
 
-/** The Services of its elements are not known. A rule without a comment has its text in the language of nft. */
+/** The Services of its elements are not known. Its rules have their text in the language of nft. */
 export function anyTableView(name: string, { chains, sets, elements }: AnyTable, family: Family): TableView {
   const rules = new Map<string, readonly ReadRule[]>();
   const byKey = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
@@ -23,7 +23,7 @@ export function anyTableView(name: string, { chains, sets, elements }: AnyTable,
       const known = rules.get(chain);
       if (known !== undefined) return known;
       const read = chains.get(chain)?.rules.map(({ text, expressions }) => ({
-        text: text === '' ? nftText(expressions, family) : text,
+        text: `${nftText(expressions, family)}${text === '' ? '' : ` comment "${text}"`}`,
         expressions,
       }));
       if (read !== undefined) rules.set(chain, read);
