@@ -274,7 +274,10 @@ function namesIn(folder: string, names: string): string[] {
 const ACTING = [
   ...['families', 'handover', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   'nftables/index',
-  ...namesIn('netfilter', `apply change-detection every-chain family-rules inspect observe rule-connections rules-family`),
+  ...namesIn(
+    'netfilter',
+    `apply change-detection every-chain family-rules inspect observe rule-connections rules-family`,
+  ),
   ...namesIn('virtual-servers', 'apply inspect node-parts observe servers-family'),
   ...namesIn('nft-table', 'inspect remembered table'),
 ];

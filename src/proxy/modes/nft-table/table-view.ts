@@ -1,5 +1,12 @@
 /** A table of nftables as a view (`proxy/modes/view.ts`). Pure. */
-import type { Hook, Latin1Bytes, NftElement, NftSet, ReadChain, ReadExpression } from '../../../kernel/nftables-kernel.ts';
+import type {
+  Hook,
+  Latin1Bytes,
+  NftElement,
+  NftSet,
+  ReadChain,
+  ReadExpression,
+} from '../../../kernel/nftables-kernel.ts';
 import type { CalledChain, ElementView, TableView } from '../view.ts';
 import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
