@@ -108,7 +108,7 @@ function kernelAlone(family: Family): RulesProbeOptions['tools'] {
  * kube-proxy leaves it when it changes to iptables mode. Where no tool can read the rules, the answer is IPVS mode: neither mode can start
  * there.
  */
-async function servicesUseSets({ tools, signal }: InspectedNode): Promise<boolean> {
+export async function servicesUseSets({ tools, signal }: Pick<InspectedNode, 'tools' | 'signal'>): Promise<boolean> {
   if (tools.length === 0) return true;
   for (const tool of tools) {
     const rules = (await tool.rules({ table: 'nat', chain: SERVICES }, signal)) ?? [];

@@ -234,7 +234,7 @@ export type TablePresence = 'yes' | 'no' | 'unclear' | 'resting';
 /** A table of any program. */
 export interface AnyTable {
   readonly chains: ReadonlyMap<string, ReadChain>;
-  /** Those whose keys have fields of `KeyField` alone. */
+  /** Those whose keys have fields of `KeyField` alone, and no element for all other keys. */
   readonly sets: ReadonlyMap<string, NftSet>;
   /** By set; empty for sets whose elements packets add. */
   readonly elements: ReadonlyMap<string, readonly NftElement[]>;

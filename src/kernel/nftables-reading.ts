@@ -68,9 +68,13 @@ export async function readAnyTable(
     for (const listed of [...readSets(socket, id)]) {
       const set = setOf(listed);
       if (set === undefined) continue;
-      sets.set(set.name, set);
       const found = listed.isDynamic ? [] : await elementsNow(socket, id, set.name);
-      elements.set(set.name, set.hasRanges === true ? rangesOf(found) : found.map(elementOf));
+      // The element for all keys that have no other has no key itself. A set with one counts as not read.
+      if (found.some(({ key }) => key === '')) continue;
+      const isOfOneField = set.key.length === 1;
+      const read = set.hasRanges === true && isOfOneField ? rangesOf(found) : found.map(elementOf);
+      sets.set(set.name, set);
+      elements.set(set.name, isOfOneField ? read.map(inWords) : read);
     }
     return { chains, sets, elements };
   };
@@ -216,16 +220,21 @@ function fieldsOf(type: number): readonly KeyField[] | undefined {
   return fields.length === 0 ? undefined : fields;
 }
 
+/** The key of one field, such as a port of two bytes, as a packet's field has it: in whole words. In a concatenation the kernel has whole words. */
+function inWords({ key, end, ...rest }: NftElement): NftElement {
+  const padded = (bytes: string) => bytes.padEnd(Math.ceil(bytes.length / 4) * 4, '\0');
+  return { key: padded(key), end: padded(end), ...rest };
+}
+
 /**
- * Elements of a set of ranges. In a concatenation each element has its end; a set of one field has an element of its own behind each range,
- * but for one that goes up to the largest key (nft_set_rbtree.c).
+ * Elements of a set of ranges in one field: there is an element of its own behind each range, but for one that goes up to the largest key
+ * (nft_set_rbtree.c). Elements of a concatenation have their ends themselves.
  */
 function rangesOf(listed: readonly ListedElement[]): NftElement[] {
   const order = ({ key, isEnd }: ListedElement) => `${key}${isEnd ? 0 : 1}`;
   const sorted = [...listed].sort((a, b) => (order(a) < order(b) ? -1 : 1));
   return sorted.flatMap((element, i) => {
     if (element.isEnd) return [];
-    if (element.end !== '') return [elementOf(element)];
     const next = sorted[i + 1];
     const end = next === undefined ? '\xff'.repeat(element.key.length) : beforeOf(next.key);
     return [elementOf({ ...element, end: end === element.key ? '' : end })];

@@ -8,6 +8,7 @@ import type { Plan } from '../../proxy/reconcile/step.ts';
 import { modeChooser } from '../choose-mode.ts';
 import { prepare } from '../load-config.ts';
 import { withParts } from '../run-once.ts';
+import { kubeProxyMode } from './kube-proxy-mode.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { Queries } from './queries.ts';
 
@@ -18,7 +19,9 @@ export async function withQueries<T>(
   use: (queries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const isOfKubeProxy = flags.of === 'kube-proxy';
-  const { config: ofFlags, log } = await prepare(isOfKubeProxy ? { ...flags, mode: AUTO } : flags, modeChooser(signal));
+  const { config: ofFlags, log } = isOfKubeProxy
+    ? await prepare({ ...flags, mode: AUTO }, kubeProxyMode(signal))
+    : await prepare(flags, modeChooser(signal));
   // The answer has the faults. Other log lines appear only with -v.
   if (flags.v === undefined) log.level = 'error';
   const config = withKubeconfig(ofFlags, flags);

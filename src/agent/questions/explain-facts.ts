@@ -13,6 +13,7 @@ import type { Mode } from '../../proxy/modes/mode.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { SyncLoop } from '../../proxy/sync/loop.ts';
 import { ipvsNodePortFilter, nodePortFilter } from '../mode-settings.ts';
+import type { KubeProxyRules } from './kube-proxy-rules.ts';
 
 /** The parts of an agent that an explanation reads. */
 export interface Explained {
@@ -36,8 +37,8 @@ interface FactsInput extends Pick<ExplainFacts, 'formerOwnerOf' | 'isPending' | 
   /** undefined where Pods are not known. */
   readonly pods: ReadonlyMap<string, KnownPod> | undefined;
   readonly lastWriter: LastWriter | undefined;
-  /** Of the rules that stand, where they are not those of the mode. */
-  readonly remembered?: ExplainFacts['remembered'] | undefined;
+  /** Whose rules stand, where they are not those of the mode. */
+  readonly of?: KubeProxyRules | undefined;
 }
 
 export function explainFacts({
@@ -50,7 +51,7 @@ export function explainFacts({
   formerOwnerOf,
   routeTo,
   relay,
-  remembered,
+  of,
 }: FactsInput): ExplainFacts {
   const { objects, cache, model, loop, mode, node } = explained;
   return {
@@ -63,8 +64,8 @@ export function explainFacts({
     ],
     faults: () => [...cache.faults.all, ...loop.faults.all],
     node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [], suspects: cache.own.suspects },
-    families: familyFacts(explained, stands),
-    remembered: remembered ?? ((family, memories, client) => mode.inspection.remembered(family, memories, client)),
+    families: familyFacts(explained, stands, of),
+    remembered: of?.remembered ?? ((family, memories, client) => mode.inspection.remembered(family, memories, client)),
     ...(formerOwnerOf === undefined ? {} : { formerOwnerOf }),
     routeTo,
     ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),
@@ -87,9 +88,11 @@ const EVENT_KINDS: Readonly<Partial<Record<ObjectKind, string>>> = {
 function familyFacts(
   { mode, settings, interfaces }: Explained,
   stands: readonly FamilyView[],
+  of: KubeProxyRules | undefined,
 ): Map<Family, FamilyFacts> {
   const found = new Map<Family, FamilyFacts>();
-  const desired = mode.inspection.desired();
+  const own = mode.inspection.desired();
+  const desired = of === undefined ? own : of.replacedBy(own);
   for (const view of stands) {
     const { family } = view;
     const wanted = desired.find((one) => one.family === family);

@@ -114,7 +114,7 @@ async function factsOf({ by, agent, pods, stands, relay, of }: AboutWithRules): 
     pods,
     stands,
     lastWriter: of === undefined ? await agent.mode.inspection.lastWriter() : undefined,
-    remembered: of?.remembered,
+    of,
     routeTo,
     relay,
     isPending: (service) => agent.feed.ledger.pendingChanges.has(service),

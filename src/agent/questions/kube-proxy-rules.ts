@@ -2,12 +2,12 @@
 import { type Address, addressBytes, FAMILIES, type Family } from '../../base/address.ts';
 import type { Config } from '../../config/config.ts';
 import { WrongQuestion } from '../../inspect/wire/envelope.ts';
-import type { Latin1Bytes, NftSet } from '../../kernel/nftables-kernel.ts';
+import type { AnyTable, Latin1Bytes, NftSet } from '../../kernel/nftables-kernel.ts';
 import { openNftables } from '../../kernel/nftables-netlink.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import type { Memories, ModeInspection } from '../../proxy/modes/inspection.ts';
-import { everyChain } from '../../proxy/modes/netfilter/every-chain.ts';
+import { amongOthers, everyChain } from '../../proxy/modes/netfilter/every-chain.ts';
 import { SERVICES } from '../../proxy/modes/netfilter/names.ts';
 import { frontendOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
 import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
@@ -16,11 +16,14 @@ import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { FamilyView, RulesView } from '../../proxy/modes/view.ts';
 import { PROXY_TABLES } from '../predecessors.ts';
 import { openTools } from '../usable-families.ts';
+import { NO_RULES } from './kube-proxy-mode.ts';
 
 export interface KubeProxyRules extends Pick<ModeInspection, 'remembered'> {
   readonly views: readonly FamilyView[];
   /** The destinations that the rules name. */
   readonly served: readonly FrontendAt[];
+  /** The rules of slicewire in the place of kube-proxy's: where packets should go, with all that other programs do to them. */
+  replacedBy(own: readonly FamilyView[]): readonly FamilyView[];
 }
 
 interface RulesInput {
@@ -31,7 +34,7 @@ interface RulesInput {
   readonly signal: AbortSignal;
 }
 
-/** Throws WrongQuestion where kube-proxy has none, and the errors of reading the kernel. */
+/** Throws WrongQuestion where kube-proxy has none in that mode, and the errors of reading the kernel. */
 export async function kubeProxyRules(input: RulesInput): Promise<KubeProxyRules> {
   return MODES[input.config.mode].rulesBy === 'nftables' ? await ofTables() : await ofChains(input);
 }
@@ -42,23 +45,25 @@ async function ofTables(): Promise<KubeProxyRules> {
   try {
     const views: FamilyView[] = [];
     const served: FrontendAt[] = [];
+    let isThere = false;
     for (const family of FAMILIES) {
       const table = await kernel.readTable(family, PROXY_TABLES.kubeProxy);
+      views.push({ family, table: anyTableView(PROXY_TABLES.kubeProxy, table ?? NO_TABLE, family) });
       if (table === undefined) continue;
-      views.push({ family, table: anyTableView(PROXY_TABLES.kubeProxy, table, family) });
+      isThere = true;
       for (const set of table.sets.values()) {
         for (const { key } of table.elements.get(set.name) ?? []) served.push(...frontendOf(set, key, family));
       }
     }
-    if (views.length === 0) throw new WrongQuestion(NONE);
-    return { views, served, remembered: rememberedInTable };
+    if (!isThere) throw new WrongQuestion(NO_RULES);
+    return { views, served, remembered: rememberedInTable, replacedBy: (own) => own };
   } finally {
     kernel.close();
   }
 }
 
-const NONE =
-  'kube-proxy has no rules in this network namespace: ask on a node where it runs, as root of the node, or leave out --of';
+/** Of a family in which kube-proxy has none: its Services are not served. */
+const NO_TABLE: AnyTable = { chains: new Map(), sets: new Map(), elements: new Map() };
 
 /** The destination that the key of a map of verdicts names, in kube-proxy's maps of Services and node ports. */
 function frontendOf({ key: fields, data }: NftSet, key: Latin1Bytes, family: Family): readonly FrontendAt[] {
@@ -95,18 +100,25 @@ async function rememberedInTable(
 async function ofChains({ config, inspection, signal }: RulesInput): Promise<KubeProxyRules> {
   const { tools } = await openTools(config, signal);
   const own = MODES[config.mode].balancesBy === 'virtual servers' ? await inspection.read(signal) : [];
-  const views: FamilyView[] = [];
+  const views: (FamilyView & { readonly rules: RulesView })[] = [];
   const served: FrontendAt[] = [];
   for (const tool of tools) {
     const { family } = tool;
     const rules = await everyChain(tool, signal);
-    if (rules.chain('nat', SERVICES) === undefined) continue;
     views.push({ family, rules, servers: own.find((one) => one.family === family)?.servers });
     served.push(...frontendsIn(rules, family));
   }
-  if (views.length === 0) throw new WrongQuestion(NONE);
-  const remembered: KubeProxyRules['remembered'] = (...asked) => inspection.remembered(...asked);
-  return { views, served, remembered };
+  if (!views.some(({ rules }) => rules.chain('nat', SERVICES) !== undefined)) throw new WrongQuestion(NO_RULES);
+  return {
+    views,
+    served,
+    remembered: (...asked) => inspection.remembered(...asked),
+    replacedBy: (desired) =>
+      desired.map((view) => {
+        const all = views.find(({ family }) => family === view.family)?.rules;
+        return all === undefined || view.rules === undefined ? view : { ...view, rules: amongOthers(view.rules, all) };
+      }),
+  };
 }
 
 /** In IPVS mode no rule names a destination. */

@@ -11,6 +11,7 @@ import { recordingStream, rememberedRecording } from '../../inspect/history/reco
 import { API_VERSION, NoAnswer, WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { Explanation } from '../../inspect/wire/explanation.ts';
 import type { Exposure } from '../../inspect/wire/exposure.ts';
+import { countText } from '../../inspect/wire/format.ts';
 import type { History } from '../../inspect/wire/history.ts';
 import type { Status } from '../../inspect/wire/status.ts';
 import type { Verification, VerifiedDifference } from '../../inspect/wire/verification.ts';
@@ -119,19 +120,27 @@ export class Queries implements Answers {
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
       const { of } = this.#parts;
-      if (of !== undefined) return await this.#verifyOthers(of);
+      if (of !== undefined) return await this.#verifyOthers({ of, signal });
       const comparison = await this.#compared(signal);
       const { verificationOf } = await import('../../inspect/explain/verify.ts');
       return verificationOf(comparison, answeredByOf(this.#parts));
     });
   }
 
-  async #verifyOthers(of: KubeProxyRules, isOutsideAlone = false): Promise<Verification> {
+  async #verifyOthers({
+    of,
+    signal,
+    isOutsideAlone = false,
+  }: {
+    readonly of: KubeProxyRules;
+    readonly signal: AbortSignal;
+    readonly isOutsideAlone?: boolean;
+  }): Promise<Verification> {
     const { factsAbout } = await import('./explain-now.ts');
     const { verifyWalks } = await import('../../inspect/explain/verify-walks.ts');
     const about = { by: answeredByOf(this.#parts), agent: presentAgent(this.#parts), recorder: undefined };
     const facts = await factsAbout({ ...about, knowsPods: false, relay: relayOf(this.#parts), of });
-    return await verifyWalks({ facts, served: of.served, isOutsideAlone });
+    return await verifyWalks({ facts, served: of.served, isOutsideAlone, signal });
   }
 
   /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */
@@ -176,8 +185,10 @@ export class Queries implements Answers {
       );
       const { of } = this.#parts;
       if (of === undefined) return exposure;
-      const { differences } = await this.#verifyOthers(of, true);
-      return { ...exposure, problems: [...exposure.problems, ...differences.map(outsideProblem)] };
+      const { differences, count } = await this.#verifyOthers({ of, signal, isOutsideAlone: true });
+      const more = count - differences.length;
+      const left = more === 0 ? [] : [`${countText(more, 'more connection')} from outside go elsewhere.`];
+      return { ...exposure, problems: [...exposure.problems, ...differences.map(outsideProblem), ...left] };
     });
   }
 }

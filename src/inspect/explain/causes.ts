@@ -17,6 +17,7 @@ interface CausesInput {
 export function causesOf({ installed, desired, service, facts }: CausesInput): string[] {
   const stopped = installed.find(({ kind, way }) => isStopped(kind) && way.length > 0 && !has(desired, kind));
   if (stopped !== undefined) return [stoppedText(stopped)];
+  if (isAlikeButForTheSource(installed, desired)) return [sourceText(installed)];
   const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
   if (there.size === 0) return [noneText(service, facts)];
   if (wanted.size === 0) {
@@ -32,18 +33,27 @@ export function causesOf({ installed, desired, service, facts }: CausesInput): s
       : [`${listText(missing, MAX_LISTED)} ${missing.length === 1 ? 'gets' : 'get'} no new connections.`]),
   ];
   if (causes.length > 0) return causes;
-  const masked = [...wanted].filter(([backend, { masqueraded }]) => there.get(backend)?.masqueraded !== masqueraded);
-  const [first] = masked;
-  if (first === undefined) return ['The endpoints are the right ones, and their shares of new connections are not.'];
-  const names = listText(
-    masked.map(([backend]) => backend),
-    MAX_LISTED,
+  const changed = [...wanted.values()].filter(
+    ({ backend, masqueraded }) => there.get(backend)?.masqueraded !== masqueraded,
   );
-  return [
-    first[1].masqueraded
-      ? `On the way to ${names} the packet keeps its source address, and should be masqueraded.`
-      : `On the way to ${names} the packet is masqueraded, and should keep its source address.`,
-  ];
+  if (changed.length > 0) return [sourceText(changed.map(({ backend }) => there.get(backend) as Fate))];
+  return ['The endpoints are the right ones, and their shares of new connections are not.'];
+}
+
+/** The packet ends alike, and keeps its source address on one side alone. */
+function isAlikeButForTheSource(installed: readonly Fate[], desired: readonly Fate[]): boolean {
+  const [there, wanted] = [installed, desired].map((fates) => fates[0]);
+  const isOne = installed.length === 1 && desired.length === 1 && there?.kind === 'untouched';
+  return isOne && wanted?.kind === 'untouched' && there?.masqueraded !== wanted.masqueraded;
+}
+
+/** Of packets whose source address is not as it should be. */
+function sourceText(fates: readonly Fate[]): string {
+  const names = fates.flatMap(({ backend }) => (backend === '' ? [] : [backend]));
+  const way = names.length === 0 ? 'The packet' : `On the way to ${listText(names, MAX_LISTED)} the packet`;
+  return fates[0]?.masqueraded === true
+    ? `${way} is masqueraded, and should keep its source address.`
+    : `${way} keeps its source address, and should be masqueraded.`;
 }
 
 function isStopped(kind: Fate['kind']): boolean {

@@ -6,7 +6,10 @@ import type { FamilyView } from '../../proxy/modes/view.ts';
 import { listText, percentText } from '../wire/format.ts';
 import { causesOf } from './causes.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
+import { purposeOf } from './on-purpose.ts';
 import { FATE_WORDS, type Fate, type WalkStep } from './packet.ts';
+import type { PacketQuery } from './packet-query.ts';
+import type { Subject } from './subject.ts';
 
 /** The probabilities of two walks may differ by this: they are sums of fractions. */
 const TOLERANCE = 1e-6;
@@ -16,22 +19,29 @@ export interface DifferInput {
   readonly desired: readonly Fate[];
   /** The installed objects. */
   readonly view: FamilyView;
+  readonly query: PacketQuery;
+  /** undefined where no Service has the destination. */
+  readonly subject: Subject | undefined;
   /** The Service of the destination; undefined for none. */
   readonly service: ServiceKey | undefined;
   readonly facts: ExplainFacts;
 }
 
 /** Usually empty. */
-export function differences({ installed, desired, view, service, facts }: DifferInput): string[] {
+export function differences(input: DifferInput): string[] {
+  const { installed, desired, view, service, facts } = input;
   if (isSame(installed, desired)) return [];
-  if (facts.by.rules !== undefined) return ofOthers({ installed, desired, view, service, facts });
+  if (facts.by.rules !== undefined) return ofOthers(input);
   const what = `The kernel differs from the desired state: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
   return [what, ...missingStep({ installed, desired, view }), why(service, facts)];
 }
 
 /** Rules of another proxy have another form, so that a step of the desired ones is not looked for in them. */
-function ofOthers({ installed, desired, service, facts }: DifferInput): string[] {
+function ofOthers({ installed, desired, query, subject, service, facts }: DifferInput): string[] {
+  const { by, objects } = facts;
+  const purpose = subject && purposeOf({ installed, desired, query, subject, mode: by.mode, objects });
   const what = `${facts.by.rules}'s rules differ from what the objects ask for: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
+  if (purpose !== undefined) return [what, `This is on purpose. ${purpose}`];
   return [what, ...causesOf({ installed, desired, service, facts })];
 }
 

@@ -41,14 +41,16 @@ async function explainQuery(
 ): Promise<Explanation> {
   const packet = packetOf(query);
   const { localAddresses } = family;
-  const { walked, remembered, sticky } = await walkRemembering({
+  const { fresh, walked, remembered, sticky } = await walkRemembering({
     view: family.installed,
     packet,
     localAddresses,
     facts,
   });
   await facts.yieldToEventLoop();
-  const node = { localAddresses, remembered: new Set(remembered.keys()) };
+  // The memories of another proxy have names of their own: a client that nobody remembers goes the same way by both.
+  const isOfOthers = facts.by.rules !== undefined;
+  const node = { localAddresses, remembered: new Set(isOfOthers ? [] : remembered.keys()) };
   const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.yieldToEventLoop());
   await facts.yieldToEventLoop();
   const subject = subjectOf(query, facts, family);
@@ -59,11 +61,10 @@ async function explainQuery(
   await facts.yieldToEventLoop();
   const service = subject?.service.key ?? (verdict.service || undefined);
   const differs = differences({
-    installed: walked.fates,
+    installed: isOfOthers ? fresh.fates : walked.fates,
     desired: wanted.fates,
     view: family.installed,
-    service,
-    facts,
+    ...{ query, subject, service, facts },
   });
   await facts.yieldToEventLoop();
   const { from, to } = query;

@@ -16,6 +16,9 @@ const MAX_NAMED = 3;
 const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
+const LIMIT_OF_OTHERS =
+  'Only the tables filter, nat and mangle of iptables were looked at: a NetworkPolicy elsewhere or the network may still drop the packet.';
+
 export interface NotesInput {
   readonly query: PacketQuery;
   /** False when this node sends and has no route to the destination. */
@@ -27,9 +30,14 @@ export interface NotesInput {
 }
 
 export async function notesOf(input: NotesInput): Promise<string[]> {
-  const { unknown, subject } = input;
+  const { unknown, subject, facts } = input;
   const near = subject === undefined ? await nearMisses(input) : rivals(input, subject);
-  return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, LIMIT];
+  return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, limitOf(facts.by)];
+}
+
+/** The rules of another proxy are read with all that other programs have around them, where iptables lists these. */
+function limitOf({ rules, mode }: ExplainFacts['by']): string {
+  return rules !== undefined && MODES[mode].rulesBy === 'iptables' ? LIMIT_OF_OTHERS : LIMIT;
 }
 
 /** As with NodeLocal DNSCache at the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode not even the cache answers then. */

@@ -276,7 +276,8 @@ const LONG_CHAINS = new WeakMap<readonly Rule[], LongChain>();
 function rulesFor(rules: readonly Rule[], destination: Address): readonly Rule[] {
   if (rules.length < LONG_CHAIN) return rules;
   const { byDestination, others } = LONG_CHAINS.get(rules) ?? indexed(rules);
-  const places = [...(byDestination.get(destination) ?? []), ...others].sort((a, b) => a - b);
+  const own = byDestination.get(destination);
+  const places = own === undefined ? others : [...own, ...others].sort((a, b) => a - b);
   return places.flatMap((place) => rules[place] ?? []);
 }
 
@@ -285,8 +286,9 @@ function indexed(rules: readonly Rule[]): LongChain {
   const others: number[] = [];
   for (const [place, { text }] of rules.entries()) {
     const [, address] = /^-d (\S+)\/(?:32|128) /.exec(text) ?? [];
-    if (address === undefined) others.push(place);
-    else byDestination.set(address, [...(byDestination.get(address) ?? []), place]);
+    const own = address === undefined ? others : byDestination.get(address);
+    if (own === undefined) byDestination.set(address ?? '', [place]);
+    else own.push(place);
   }
   const found = { byDestination, others };
   LONG_CHAINS.set(rules, found);

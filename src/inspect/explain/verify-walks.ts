@@ -2,61 +2,100 @@
  * Verifies the rules of another proxy: each address and port of each Service is asked for from a Pod, from the node and from outside, once by
  * those rules and once by what the objects ask for. The rules themselves cannot be compared, because each proxy has a form of its own. Pure.
  */
-import { type Address, endpointText, type Family, familyOf } from '../../base/address.ts';
+import { type Address, endpointText, FAMILIES, type Family, familyOf } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
-import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { API_VERSION, WrongQuestion } from '../wire/envelope.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 import { causesOf } from './causes.ts';
 import { inWords, isSame } from './differs.ts';
 import type { ExplainFacts } from './facts.ts';
-import type { Packet } from './packet.ts';
-import { readQuery } from './packet-query.ts';
+import { purposeOf } from './on-purpose.ts';
+import type { Fate, NodeOfPacket, Packet } from './packet.ts';
+import { type PacketQuery, readQuery } from './packet-query.ts';
 import { subjectOf } from './subject.ts';
 import { MAX_DIFFERENCES } from './verify.ts';
-import { walk } from './walk.ts';
+import { walkInPortions } from './walk.ts';
 
 interface VerifiedRules {
   readonly facts: ExplainFacts;
   /** The destinations that the other proxy's rules name, so that one that no Service has any more is found, too. */
   readonly served: readonly FrontendAt[];
-  /** Whether clients outside are the only senders. */
+  /** Leaves out all senders but clients outside, and the cluster IPs of Services. */
   readonly isOutsideAlone?: boolean;
+  readonly signal: AbortSignal;
 }
 
-/** Walks between two turns of the event loop. */
-const WALKS_AT_ONCE = 20;
+/** Questions between two turns of the event loop. */
+const QUESTIONS_AT_ONCE = 20;
+/** Sentences about rules that were not interpreted. */
+const MAX_NOTES = 20;
 
-/** Resolves with the differences in the order of the Services. */
-export async function verifyWalks({ facts, served, isOutsideAlone = false }: VerifiedRules): Promise<Verification> {
+/** Resolves with the differences in the order of the Services. Rejects with the signal's reason. */
+export async function verifyWalks({ signal, ...asked }: VerifiedRules): Promise<Verification> {
+  const { facts } = asked;
   const differences: VerifiedDifference[] = [];
+  const onPurpose: VerifiedDifference[] = [];
+  const notes = new Set<string>();
   let [compared, count] = [0, 0];
+  for (const question of questions(asked)) {
+    const answer = await compare(question, facts);
+    compared += 1;
+    for (const sentence of answer.unknown) notes.add(sentence);
+    if (answer.difference !== undefined) {
+      const list = answer.isOnPurpose ? onPurpose : differences;
+      if (!answer.isOnPurpose) count += 1;
+      if (list.length < MAX_DIFFERENCES) list.push(answer.difference);
+    }
+    if (compared % QUESTIONS_AT_ONCE !== 0) continue;
+    await facts.yieldToEventLoop();
+    signal.throwIfAborted();
+  }
+  return {
+    ...{ apiVersion: API_VERSION, kind: 'Verification', by: facts.by },
+    ...{ equal: count === 0, compared, differences, count, lastWriter: null },
+    ...{ onPurpose, notes: [...notes].slice(0, MAX_NOTES) },
+  };
+}
+
+/** A connection to ask about. */
+interface Question {
+  readonly from: string;
+  readonly to: string;
+  readonly query: PacketQuery;
+}
+
+function* questions({ facts, served, isOutsideAlone = false }: Omit<VerifiedRules, 'signal'>): Generator<Question> {
+  const senders = new Map(
+    FAMILIES.map((family) => [family, isOutsideAlone ? ['outside'] : sendersOf(family, facts)] as const),
+  );
   const seen = new Set<string>();
-  const look = async (at: FrontendAt, service: ServiceKey | undefined) => {
+  for (const at of destinations(facts, served, isOutsideAlone)) {
     for (const address of addressesOf(at, facts)) {
       const to = `${endpointText(address, at.port)}/${at.protocol.toLowerCase()}`;
       if (seen.has(to)) continue;
       seen.add(to);
-      for (const from of isOutsideAlone ? ['outside'] : sendersOf(at.family, facts)) {
-        const difference = differenceOf({ from, to, service }, facts);
-        compared += 1;
-        if (difference !== undefined) {
-          count += 1;
-          if (differences.length < MAX_DIFFERENCES) differences.push(difference);
-        }
-        if (compared % WALKS_AT_ONCE === 0) await facts.yieldToEventLoop();
+      for (const from of senders.get(at.family) ?? []) {
+        const query = queryOf(from, to, facts);
+        if (query !== undefined) yield { from, to, query };
       }
     }
-  };
-  for (const { family, protocol, frontends, service } of facts.model.ports.values()) {
-    for (const { address, port } of frontends) await look({ family, protocol, address, port }, service);
   }
-  for (const at of served) await look(at, undefined);
-  const { by } = facts;
-  return {
-    ...{ apiVersion: API_VERSION, kind: 'Verification', by },
-    ...{ equal: count === 0, compared, differences, count, lastWriter: null },
-  };
+}
+
+/** Those of the Services first. */
+function* destinations(
+  { model }: ExplainFacts,
+  served: readonly FrontendAt[],
+  isOutsideAlone: boolean,
+): Generator<FrontendAt> {
+  const inside = new Set<string>();
+  for (const { family, protocol, frontends } of model.ports.values()) {
+    for (const { role, address, port } of frontends) {
+      if (isOutsideAlone && role === 'cluster-ip') inside.add(`${protocol} ${address} ${port}`);
+      else yield { family, protocol, address, port };
+    }
+  }
+  for (const at of served) if (!inside.has(`${at.protocol} ${at.address} ${at.port}`)) yield at;
 }
 
 /** A node port is asked for at the first address of the node that takes it. */
@@ -71,64 +110,20 @@ function sendersOf(family: Family, facts: ExplainFacts): readonly string[] {
   return [...(pod === undefined ? [] : [pod]), 'node', 'outside'];
 }
 
-const PODS = new WeakMap<ExplainFacts, Map<Family, Address | undefined>>();
-
 /** The address of an endpoint that is a Pod of this node. */
-function podOf(family: Family, facts: ExplainFacts): Address | undefined {
-  const known = PODS.get(facts) ?? new Map<Family, Address | undefined>();
-  PODS.set(facts, known);
-  if (known.has(family)) return known.get(family);
-  const local = facts.families.get(family)?.localAddresses ?? new Set<Address>();
-  let found: Address | undefined;
-  for (const { key } of facts.objects.services()) {
-    for (const slice of facts.objects.slicesOf(key)) {
-      found ??= slice.endpoints.find(
-        ({ address, nodeName }) => nodeName === facts.node.name && familyOf(address) === family && !local.has(address),
-      )?.address;
+function podOf(family: Family, { objects, families, node }: ExplainFacts): Address | undefined {
+  const local = families.get(family)?.localAddresses ?? new Set<Address>();
+  for (const { key } of objects.services()) {
+    for (const { endpoints } of objects.slicesOf(key)) {
+      for (const { address, nodeName } of endpoints)
+        if (nodeName === node.name && familyOf(address) === family && !local.has(address)) return address;
     }
-    if (found !== undefined) break;
   }
-  known.set(family, found);
-  return found;
-}
-
-interface Question {
-  readonly from: string;
-  readonly to: string;
-  readonly service: ServiceKey | undefined;
-}
-
-/** undefined where both ways end alike. */
-function differenceOf({ from, to, service }: Question, facts: ExplainFacts): VerifiedDifference | undefined {
-  const query = queryOf(from, to, facts);
-  const family = query && facts.families.get(query.to.family);
-  if (query === undefined || family === undefined) return undefined;
-  const { protocol, address, port } = query.to;
-  const packet: Packet = {
-    ...{ protocol, source: query.from.address, destination: address, port },
-    ...{ device: query.from.device, state: 'NEW' },
-  };
-  const around = { localAddresses: family.localAddresses, remembered: new Set<string>() };
-  const installed = walk(family.installed, packet, around);
-  const desired = walk(family.desired, packet, around);
-  if (isSame(installed.fates, desired.fates)) return undefined;
-  const owner = service ?? subjectOf(query, facts, family)?.service.key;
-  const fates = { installed: installed.fates, desired: desired.fates };
-  return {
-    family: query.to.family,
-    object: `from ${whoText(from)} to ${to}`,
-    service: owner ?? '',
-    kind: kindOf(fates),
-    wanted: [inWords(fates.desired)],
-    found: [inWords(fates.installed)],
-    because: '',
-    causes: [...causesOf({ ...fates, service: owner, facts }), ...installed.unknown],
-    repaired: false,
-  };
+  return undefined;
 }
 
 /** undefined for a question that this node cannot ask, such as from a family that it does not serve. */
-function queryOf(from: string, to: string, facts: ExplainFacts) {
+function queryOf(from: string, to: string, facts: ExplainFacts): PacketQuery | undefined {
   try {
     return readQuery(from, to, facts);
   } catch (error) {
@@ -137,13 +132,55 @@ function queryOf(from: string, to: string, facts: ExplainFacts) {
   }
 }
 
-function kindOf({ installed, desired }: Record<'installed' | 'desired', readonly { kind: string }[]>) {
-  const isLeftAlone = (fates: readonly { kind: string }[]) => fates.every(({ kind }) => kind === 'untouched');
-  if (isLeftAlone(installed)) return 'missing';
-  return isLeftAlone(desired) ? 'foreign' : 'changed';
+interface Compared {
+  /** undefined where both ways end alike. */
+  readonly difference: VerifiedDifference | undefined;
+  readonly isOnPurpose: boolean;
+  /** Sentences about rules that were not interpreted. */
+  readonly unknown: readonly string[];
 }
 
-function whoText(from: string): string {
+async function compare({ from, to, query }: Question, facts: ExplainFacts): Promise<Compared> {
+  const family = facts.families.get(query.to.family);
+  if (family === undefined) throw new Error(`${query.to.family} is asked about, and not served`);
+  const { protocol, address, port } = query.to;
+  const packet: Packet = {
+    ...{ protocol, source: query.from.address, destination: address, port },
+    ...{ device: query.from.device, state: 'NEW' },
+  };
+  const around: NodeOfPacket = { localAddresses: family.localAddresses, remembered: new Set() };
+  const walked = (view: typeof family.installed) =>
+    walkInPortions({ view, packet, facts: around }, () => facts.yieldToEventLoop());
+  const [{ fates: installed, unknown }, { fates: desired }] = [
+    await walked(family.installed),
+    await walked(family.desired),
+  ];
+  if (isSame(installed, desired)) return { difference: undefined, isOnPurpose: false, unknown };
+  const subject = subjectOf(query, facts, family);
+  const service = subject?.service.key;
+  const { mode } = facts.by;
+  const purpose = subject && purposeOf({ installed, desired, query, subject, mode, objects: facts.objects });
+  const difference: VerifiedDifference = {
+    family: query.to.family,
+    object: `from ${senderText(from)} to ${to}`,
+    service: service ?? '',
+    kind: kindOf(installed, desired),
+    wanted: [inWords(desired)],
+    found: [inWords(installed)],
+    because: '',
+    causes: purpose === undefined ? causesOf({ installed, desired, service, facts }) : [purpose],
+    repaired: false,
+  };
+  return { difference, isOnPurpose: purpose !== undefined, unknown };
+}
+
+function kindOf(installed: readonly Fate[], desired: readonly Fate[]): VerifiedDifference['kind'] {
+  const isLeftAlone = (fates: readonly Fate[]) => fates.every(({ kind }) => kind === 'untouched');
+  if (isLeftAlone(desired)) return 'foreign';
+  return isLeftAlone(installed) ? 'missing' : 'changed';
+}
+
+function senderText(from: string): string {
   if (from === 'node') return 'the node';
   return from === 'outside' ? 'a client outside' : `the Pod at ${from}`;
 }

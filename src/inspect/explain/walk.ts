@@ -53,6 +53,8 @@ type Sticky = NonNullable<Explanation['verdict']['sticky']>;
 
 /** A walk with what the kernel remembers of the client. */
 interface Remembering {
+  /** The walk of a client that nothing remembers. */
+  readonly fresh: Walked;
   readonly walked: Walked;
   readonly remembered: ReadonlyMap<string, number>;
   readonly sticky: Sticky | null;
@@ -70,17 +72,18 @@ export async function walkRemembering({ view, packet, localAddresses, facts }: R
   const node = (remembered: Iterable<string>): NodeOfPacket => ({ localAddresses, remembered: new Set(remembered) });
   const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.yieldToEventLoop());
   const { lists, destinations } = fresh.memories;
-  if (lists.length === 0 && destinations.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
+  if (lists.length === 0 && destinations.length === 0)
+    return { fresh, walked: fresh, remembered: new Map(), sticky: null };
   const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
-  if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
+  if (remembered.size === 0) return { fresh, walked: fresh, remembered, sticky: null };
   const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.yieldToEventLoop());
   const [only, another] = walked.fates;
-  if (only?.kind !== 'balanced' || another !== undefined) return { walked, remembered, sticky: null };
+  if (only?.kind !== 'balanced' || another !== undefined) return { fresh, walked, remembered, sticky: null };
   const seconds = [...remembered].find(([memory]) => {
     const [fate, second] = walk(view, packet, node([memory])).fates;
     return second === undefined && fate?.backend === only.backend;
   })?.[1];
-  return { walked, remembered, sticky: seconds === undefined ? null : { endpoint: only.backend, seconds } };
+  return { fresh, walked, remembered, sticky: seconds === undefined ? null : { endpoint: only.backend, seconds } };
 }
 
 function* portions(view: FamilyView, packet: Packet, facts: NodeOfPacket): Generator<undefined, Walked> {

@@ -22,6 +22,16 @@ export const verificationSchema = z.object({
   compared: z.number().int().describe('number of kernel objects that were compared'),
   differences: z.array(differenceSchema).describe('the first 1000'),
   count: z.number().int().describe('number of all differences'),
+  onPurpose: z
+    .array(differenceSchema)
+    .optional()
+    .describe(
+      'with --of: connections that the other proxy leads elsewhere on purpose, which are no differences; the first 1000',
+    ),
+  notes: z
+    .array(z.string())
+    .optional()
+    .describe('with --of: rules that were not interpreted, as sentences; the first 20'),
   lastWriter: z
     .object({ pid: z.number().int(), name: z.string(), isSlicewire: z.boolean() })
     .nullable()
@@ -51,15 +61,13 @@ export function verificationText(answer: Verification): string {
 }
 
 /** Of the rules of another proxy. */
-function ofOthersText({ by, equal, compared, count, differences }: Verification, rules: string): string {
+function ofOthersText(answer: Verification, rules: string): string {
+  const { by, equal, compared, count, differences, onPurpose = [], notes = [] } = answer;
   const asked = `${countText(compared, 'connection')} of Pods, of this node and of clients outside followed`;
   const verdict = equal
     ? `${rules}'s rules do what the objects ask for: ${asked}.`
     : `${rules}'s rules do not do what the objects ask for: ${asked}, ${numberText(count)} of them go elsewhere.`;
   const more = count - differences.length;
-  const alike = Map.groupBy(differences, ({ service, found, wanted, causes }) =>
-    JSON.stringify([service, found, wanted, causes]),
-  );
   const parts = [
     [
       ...wrapped(verdict),
@@ -67,13 +75,22 @@ function ofOthersText({ by, equal, compared, count, differences }: Verification,
         `Read on node ${by.node}, where ${rules} runs in ${by.mode} mode, as of ${by.at}. Nothing was written.`,
       ),
     ],
-    ...[...alike.values()].map(connectionLines),
+    ...alike(differences).map(connectionLines),
     more > 0 ? [`… and ${countText(more, 'more connection')}.`] : [],
+    onPurpose.length === 0 ? [] : wrapped(`${rules} leads these elsewhere on purpose, so they are no differences:`),
+    ...alike(onPurpose).map(connectionLines),
+    notes.length === 0 ? [] : ['Not interpreted', ...notes.flatMap((note) => wrapped(note, '  - ', '    '))],
   ];
   return `${parts
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
     .join('\n\n')}\n`;
+}
+
+function alike(differences: readonly VerifiedDifference[]): (readonly VerifiedDifference[])[] {
+  const key = ({ service, found, wanted, causes }: VerifiedDifference) =>
+    JSON.stringify([service, found, wanted, causes]);
+  return [...Map.groupBy(differences, key).values()];
 }
 
 /** Connections of a Service that go elsewhere in the same way. */

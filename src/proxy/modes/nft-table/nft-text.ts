@@ -21,16 +21,23 @@ class NftText {
   readonly #family: Family;
   /** What the rule has put into each word so far. */
   readonly #loaded = new Map<Word, Loaded>();
+  readonly #values = new Map<Word, Latin1Bytes>();
+  /** Words that were loaded since the last part of the text: a lookup takes these. */
+  readonly #fresh = new Set<Word>();
 
   constructor(family: Family) {
     this.#family = family;
   }
 
   of(expressions: readonly ReadExpression[]): string {
-    return expressions
-      .map((expression) => this.#step(expression))
-      .filter((text) => text !== '')
-      .join(' ');
+    const parts: string[] = [];
+    for (const expression of expressions) {
+      const text = this.#step(expression);
+      if (text === '') continue;
+      parts.push(text);
+      this.#fresh.clear();
+    }
+    return parts.join(' ');
   }
 
   #step(expression: ReadExpression): string {
@@ -39,26 +46,22 @@ class NftText {
       case 'load-part': {
         const { what, to } = expression;
         const prefix = expression.do === 'load-part' ? expression.bytes * 8 : undefined;
-        this.#loaded.set(to, { text: this.#fieldText(what), field: what, prefix });
-        return '';
+        return this.#load(to, { text: this.#fieldText(what), field: what, prefix });
       }
       case 'value':
-        this.#loaded.set(expression.to, { text: hex(expression.value), field: undefined });
         this.#values.set(expression.to, expression.value);
-        return '';
+        return this.#load(expression.to, { text: hex(expression.value), field: undefined });
       case 'random':
-        this.#loaded.set(expression.to, { text: randomText(expression), field: undefined });
-        return '';
+        return this.#load(expression.to, { text: randomText(expression), field: undefined });
       case 'mask':
-        this.#mask(expression);
-        return '';
+        return this.#mask(expression);
       case 'compare': {
         const { text, field, prefix } = this.#at(expression.from);
         const is = expression.is === 'equal' ? '' : '!= ';
         return `${text} ${is}${valueText(field, expression.value, { prefix, family: this.#family })}`;
       }
       case 'lookup':
-        return `${this.#key(expression.from)} ${expression.to === 'verdict' ? 'vmap ' : ''}@${expression.set}`;
+        return this.#lookup(expression);
       case 'lookup-absence':
         return `${this.#key(expression.from)} != @${expression.set}`;
       case 'remember':
@@ -81,30 +84,40 @@ class NftText {
     }
   }
 
-  readonly #values = new Map<Word, Latin1Bytes>();
+  #load(word: Word, loaded: Loaded): '' {
+    this.#loaded.set(word, loaded);
+    this.#fresh.add(word);
+    return '';
+  }
 
   #at(word: Word): Loaded {
     return this.#loaded.get(word) ?? { text: `[word ${word}]`, field: undefined };
   }
 
-  /** The fields from this word on, as a concatenation. */
+  /** The fields from this word on that were loaded for one lookup, as a concatenation. */
   #key(from: Word): string {
-    const words = [...this.#loaded.keys()].filter((word) => word >= from).sort((a, b) => a - b);
-    return words.map((word) => this.#at(word).text).join(' . ');
+    const words = [...this.#fresh].filter((word) => word >= from).sort((a, b) => a - b);
+    return (words.length === 0 ? [from] : words).map((word) => this.#at(word).text).join(' . ');
+  }
+
+  /** The value that a map gives is a part of the text behind it. */
+  #lookup({ set, from, to }: Extract<ReadExpression, { do: 'lookup' }>): string {
+    const key = this.#key(from);
+    if (to === undefined) return `${key} @${set}`;
+    if (to === 'verdict') return `${key} vmap @${set}`;
+    this.#fresh.clear();
+    return this.#load(to, { text: `${key} map @${set}`, field: undefined });
   }
 
   /** A mask before a comparison is a prefix, or a part of the mark. */
-  #mask({ at, mask, flip }: Extract<ReadExpression, { do: 'mask' }>): void {
+  #mask({ at, mask, flip }: Extract<ReadExpression, { do: 'mask' }>): '' {
     const { text, field } = this.#at(at);
     const bits = prefixOf(mask);
     const isAddress = field === 'source address' || field === 'destination address';
-    if (isAddress && bits !== undefined) {
-      this.#loaded.set(at, { text, field, prefix: bits });
-      return;
-    }
+    if (isAddress && bits !== undefined) return this.#load(at, { text, field, prefix: bits });
     const kept = /[^\xff]/.test(mask) ? ` & ${wordText(mask)}` : '';
     const flipped = /[^\0]/.test(flip) ? ` ^ ${wordText(flip)}` : '';
-    this.#loaded.set(at, { text: `${text}${kept}${flipped}`, field: 'mark' });
+    return this.#load(at, { text: `${text}${kept}${flipped}`, field: 'mark' });
   }
 
   #translation({ address, port }: Extract<ReadExpression, { do: 'translate' }>): string {

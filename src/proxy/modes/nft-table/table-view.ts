@@ -1,18 +1,16 @@
 /** A table of nftables as a view (`proxy/modes/view.ts`). Pure. */
-import type {
-  Hook,
-  Latin1Bytes,
-  NftElement,
-  NftSet,
-  ReadChain,
-  ReadExpression,
+import {
+  type Hook,
+  type Latin1Bytes,
+  type NftElement,
+  type NftSet,
+  type ReadChain,
+  type ReadExpression,
+  TABLE,
 } from '../../../kernel/nftables-kernel.ts';
 import type { CalledChain, ElementView, TableView } from '../view.ts';
 import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
-
-/** slicewire's table (`TABLE` of kernel/nftables-kernel.ts). */
-const NAME = 'slicewire';
 
 interface ViewedTable {
   readonly chains: ReadonlyMap<string, ReadChain>;
@@ -71,7 +69,7 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): T
   const view = (set: NftSet, entry: NftElement | OwnedElement): ElementView =>
     'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
-    name: NAME,
+    name: TABLE,
     called: (hook) => calledChains(chains, hook),
     chain: (name) => chains.get(name)?.rules,
     set: (name) => sets.get(name),

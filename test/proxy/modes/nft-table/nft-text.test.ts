@@ -21,6 +21,24 @@ const RULES: readonly (readonly [text: string, expressions: readonly ReadExpress
       { do: 'lookup', set: 'service-ips', from: 0, to: 'verdict' },
     ],
   ],
+  [
+    'meta l4proto tcp ip daddr @cluster-ips drop',
+    [
+      { do: 'load', what: 'protocol', to: 2 },
+      { do: 'compare', from: 2, is: 'equal', value: '\x06\0\0\0' },
+      DESTINATION,
+      { do: 'lookup', set: 'cluster-ips', from: 0 },
+      verdict('drop'),
+    ],
+  ],
+  [
+    'dnat to numgen random mod 2 map @endpoints',
+    [
+      { do: 'random', count: 2, first: 0, to: 0 },
+      { do: 'lookup', set: 'endpoints', from: 0, to: 0 },
+      { do: 'translate', address: 0, port: 1 },
+    ],
+  ],
   ['ip daddr @cluster-ips reject', [DESTINATION, { do: 'lookup', set: 'cluster-ips', from: 0 }, { do: 'reject' }]],
   ['ip saddr != @__set0 drop', [SOURCE, { do: 'lookup-absence', set: '__set0', from: 0 }, verdict('drop')]],
   [
