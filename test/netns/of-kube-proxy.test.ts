@@ -115,6 +115,124 @@ for (const version of VERSIONS) {
   }
 }
 
+/** The chains of flannel (pkg/trafficmngr/iptables) and of kind's own network (cmd/kindnetd), which masquerade what leaves the cluster. */
+const NETWORKS: Readonly<Record<string, string>> = {
+  flannel: `*nat
+:FLANNEL-POSTRTG - [0:0]
+-A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG
+-A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -m comment --comment "flanneld masq" -j RETURN
+-A FLANNEL-POSTRTG -s 10.244.1.0/24 -d 10.244.0.0/16 -m comment --comment "flanneld masq" -j RETURN
+-A FLANNEL-POSTRTG -s 10.244.0.0/16 -d 10.244.1.0/24 -m comment --comment "flanneld masq" -j RETURN
+-A FLANNEL-POSTRTG ! -s 10.244.0.0/16 -d 10.244.1.0/24 -m comment --comment "flanneld masq" -j RETURN
+-A FLANNEL-POSTRTG -s 10.244.0.0/16 ! -d 224.0.0.0/4 -m comment --comment "flanneld masq" -j MASQUERADE --random-fully
+-A FLANNEL-POSTRTG ! -s 10.244.0.0/16 -d 10.244.0.0/16 -m comment --comment "flanneld masq" -j MASQUERADE --random-fully
+COMMIT
+*filter
+:FLANNEL-FWD - [0:0]
+-A FORWARD -m comment --comment "flanneld forward" -j FLANNEL-FWD
+-A FLANNEL-FWD -s 10.244.0.0/16 -m comment --comment "flanneld forward" -j ACCEPT
+-A FLANNEL-FWD -d 10.244.0.0/16 -m comment --comment "flanneld forward" -j ACCEPT
+COMMIT
+`,
+  kindnet: `*nat
+:KIND-MASQ-AGENT - [0:0]
+-A POSTROUTING -m addrtype ! --dst-type LOCAL -m comment --comment "kind-masq-agent" -j KIND-MASQ-AGENT
+-A KIND-MASQ-AGENT -d 10.244.0.0/16 -m comment --comment "kind-masq-agent" -j RETURN
+-A KIND-MASQ-AGENT -m comment --comment "kind-masq-agent" -j MASQUERADE
+COMMIT
+`,
+};
+
+const [NEWEST = ''] = VERSIONS.slice(-1);
+
+describe('questions about kube-proxy beside other programs', () => {
+  let node: RecordedNode;
+  before(async () => {
+    node = await RecordedNode.create({ version: NEWEST, mode: 'iptables' });
+  });
+  after(() => node.remove());
+  beforeEach(() => node.reset());
+
+  const verified = async () => {
+    const { status, text } = await node.ask('verify', '-o', 'json');
+    assert.notEqual(status, 1, text);
+    return verificationSchema.parse(JSON.parse(text));
+  };
+  const restore = (text: string) =>
+    node.lab.exec('node', 'sh', '-c', 'printf %s "$1" | iptables-nft-restore --noflush', 'sh', text);
+
+  for (const [network, rules] of Object.entries(NETWORKS))
+    it(`walks through the rules of ${network} as well, which change nothing`, async () => {
+      await restore(rules);
+      const { equal, differences, notes } = await verified();
+      assert.deepEqual([equal, differences, notes], [true, [], []]);
+    });
+
+  it('finds a rule that keeps packets from kube-proxy', async () => {
+    await node.lab.exec('node', 'iptables-nft', '-t', 'nat', '-I', 'PREROUTING', '-d', '10.96.0.20', '-j', 'ACCEPT');
+    const { differences } = await verified();
+    const objects = differences.map(({ object }) => object);
+    assert.deepEqual(objects, [
+      'from the Pod at 10.244.1.11 to 10.96.0.20:80/tcp',
+      'from a client outside to 10.96.0.20:80/tcp',
+    ]);
+    for (const { causes = [] } of differences) assert.match(causes.join(' '), /another program .* put one before it/);
+  });
+
+  it('finds that a family has no rules', async () => {
+    for (const table of ['nat', 'filter']) {
+      await node.lab.exec('node', 'ip6tables-nft', '-t', table, '-F');
+      await node.lab.exec('node', 'ip6tables-nft', '-t', table, '-X');
+    }
+    const { differences } = await verified();
+    assert.ok(differences.length > 0);
+    for (const { family, service, kind } of differences)
+      assert.deepEqual([family, service, kind], ['IPv6', 'shop/dual', 'missing']);
+  });
+
+  it('names a rule that it cannot interpret, and goes on', async () => {
+    const odd = ['-m', 'string', '--string', 'x', '--algo', 'bm', '-j', 'DROP'];
+    await node.lab.exec('node', 'iptables-nft', '-I', 'FORWARD', ...odd);
+    const { equal, notes = [] } = await verified();
+    assert.deepEqual([equal, notes.length], [true, 1]);
+    assert.match(
+      notes.join(),
+      /^the rule `-A FORWARD -m string .*` of table filter has `-m string`, which is not interpreted/,
+    );
+  });
+
+  it('refuses to answer about rules that are slicewire’s, or of two modes', async () => {
+    await node.lab.exec('node', 'nft', 'add', 'table', 'ip', 'kube-proxy');
+    const two = await node.ask('verify');
+    assert.equal(two.status, 1);
+    assert.match(two.text, /kube-proxy has rules of iptables mode and of nftables mode on this node/);
+    await node.lab.exec('node', 'nft', 'delete', 'table', 'ip', 'kube-proxy');
+    await node.lab.exec('node', 'iptables-nft', '-t', 'nat', '-N', 'KUBE-HAIRPIN');
+    const ours = await node.ask('verify');
+    assert.equal(ours.status, 1);
+    assert.match(ours.text, /the rules on this node are slicewire's/);
+    await node.lab.exec('node', 'nft', 'flush', 'ruleset');
+    const none = await node.ask('verify');
+    assert.equal(none.status, 1);
+    assert.match(none.text, /kube-proxy has no rules in this network namespace/);
+  });
+});
+
+describe('questions about kube-proxy in nftables mode without a family', () => {
+  it('finds that the Services of the family are not served', async () => {
+    const node = await RecordedNode.create({ version: NEWEST, mode: 'nftables' });
+    try {
+      await node.reset();
+      await node.lab.exec('node', 'nft', 'delete', 'table', 'ip6', 'kube-proxy');
+      const { status, text } = await node.ask('verify', '-o', 'json');
+      const { differences } = verificationSchema.parse(JSON.parse(text));
+      assert.deepEqual([status, [...new Set(differences.map(({ family }) => family))]], [2, ['IPv6']]);
+    } finally {
+      await node.remove();
+    }
+  });
+});
+
 describe('docs/switching.md', () => {
   it('has these answers', async () => {
     const [now, written] = [masked(await transcript()), masked(transcriptInDocument())];
