@@ -1,0 +1,61 @@
+/** The mode of kube-proxy on this node, by the rules that it has in the kernel. Nothing is written. */
+
+import { WrongQuestion } from '../../inspect/wire/envelope.ts';
+import type { IptablesTools } from '../../kernel/iptables-tools.ts';
+import type { ModeName } from '../../proxy/model/modes.ts';
+import { HAIRPIN, OUT_FILTER, SERVICES } from '../../proxy/modes/netfilter/names.ts';
+import { servicesUseSets } from '../choose-mode.ts';
+import type { ChooseMode } from '../load-config.ts';
+import { type Platform, realPlatform } from '../platform.ts';
+import { PROXY_TABLES, proxyTables } from '../predecessors.ts';
+import { openTools } from '../usable-families.ts';
+
+/** Its choice throws WrongQuestion where kube-proxy has no rules, or those of two modes; and as `openTools`. */
+export function kubeProxyMode(signal: AbortSignal, platform: Platform = realPlatform): ChooseMode {
+  return async ([config]) => {
+    if (config === undefined) throw new Error('there is no mode to choose from');
+    const { families, tools } = await openTools(config, signal, platform);
+    const tables = proxyTables(platform, families);
+    const chains = await chainsOn(tools, signal);
+    const hasTable = tables.has(PROXY_TABLES.kubeProxy);
+    const ofChains = chains === 'of kube-proxy' ? await modeOfChains(tools, signal) : undefined;
+    if (ofChains !== undefined && hasTable) throw new WrongQuestion(twoText(ofChains));
+    if (ofChains !== undefined) return { mode: ofChains, why: `kube-proxy has the chain ${SERVICES} on this node` };
+    if (hasTable)
+      return { mode: 'nftables', why: `kube-proxy has the nftables table ${PROXY_TABLES.kubeProxy} on this node` };
+    const isOurs = chains === 'of slicewire' || tables.has(PROXY_TABLES.ours);
+    throw new WrongQuestion(isOurs ? OURS : NO_RULES);
+  };
+}
+
+export const NO_RULES =
+  'kube-proxy has no rules in this network namespace: ask on a node where it runs, as root of the node, or leave out --of';
+const OURS = "the rules on this node are slicewire's, and kube-proxy has none here: leave out --of";
+
+function twoText(mode: ModeName): string {
+  return `kube-proxy has rules of ${mode} mode and of nftables mode on this node, and packets pass both: one of them is left from before, and "kube-proxy --cleanup" removes both before kube-proxy starts again`;
+}
+
+/** Chains that slicewire alone has: in iptables mode, and in IPVS mode. */
+const OURS_ALONE = [
+  { table: 'nat', chain: HAIRPIN },
+  { table: 'mangle', chain: OUT_FILTER },
+] as const;
+
+/** Whose chain KUBE-SERVICES of the table nat is. */
+async function chainsOn(
+  tools: readonly IptablesTools[],
+  signal: AbortSignal,
+): Promise<'of kube-proxy' | 'of slicewire' | 'none'> {
+  let isThere = false;
+  for (const tool of tools) {
+    if (!(await tool.hasChain({ table: 'nat', chain: SERVICES }, signal))) continue;
+    for (const chain of OURS_ALONE) if (await tool.hasChain(chain, signal)) return 'of slicewire';
+    isThere = true;
+  }
+  return isThere ? 'of kube-proxy' : 'none';
+}
+
+async function modeOfChains(tools: readonly IptablesTools[], signal: AbortSignal): Promise<ModeName> {
+  return (await servicesUseSets({ tools, signal })) ? 'ipvs' : 'iptables';
+}

@@ -1,0 +1,205 @@
+/** `verify --of kube-proxy`: what kube-proxy does on purpose is told apart, and what differs otherwise has a cause. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { verifyWalks } from '../../../src/inspect/explain/verify-walks.ts';
+import { type Verification, verificationText } from '../../../src/inspect/wire/verification.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
+import type { Rule, Table } from '../../../src/proxy/modes/netfilter/rules.ts';
+import type { FamilyView } from '../../../src/proxy/modes/view.ts';
+import { service, slice } from '../../helpers/cluster/objects.ts';
+import { type AskedNode, askedNode } from '../../helpers/inspect/explain/asking.ts';
+import { NEVER } from '../../helpers/proxy/rig.ts';
+
+type Objects = readonly object[];
+
+const BALANCER = '203.0.113.7';
+const spec = (more: object = {}) => ({
+  ...{ type: 'LoadBalancer', clusterIP: '10.96.0.10', ports: [{ port: 80, nodePort: 30_080 }] },
+  ...more,
+});
+const balancer = (more: object = {}) =>
+  service({
+    name: 'web',
+    namespace: 'shop',
+    spec: spec(more),
+    status: { loadBalancer: { ingress: [{ ip: BALANCER }] } },
+  });
+const endpoints = slice({
+  ...{ name: 'web-1', namespace: 'shop', service: 'web' },
+  endpoints: ['10.244.1.11', '10.244.2.12'],
+});
+
+async function nodeWith(objects: Objects, mode: ModeName = 'iptables'): Promise<AskedNode> {
+  const node = askedNode(mode);
+  node.rig.put(...(objects as Parameters<AskedNode['rig']['put']>));
+  await node.sync();
+  return node;
+}
+
+interface Case {
+  /** What the cluster has. */
+  readonly objects: Objects;
+  /** Objects for which slicewire writes what kube-proxy writes for those of the cluster. */
+  readonly theirs: Objects;
+  readonly mode?: ModeName;
+  readonly as?: (view: FamilyView) => FamilyView;
+}
+
+async function verified({ objects, theirs, mode = 'iptables', as = (view) => view }: Case): Promise<Verification> {
+  const [node, other] = [await nodeWith(objects, mode), await nodeWith(theirs, mode)];
+  const { by } = node.facts();
+  const facts = node.facts({
+    stands: (family) => as(other.view(family)),
+    more: { by: { ...by, rules: 'kube-proxy' } },
+  });
+  return await verifyWalks({ facts, served: [], signal: NEVER });
+}
+
+/** The rules with those of one chain changed. */
+function withChain(
+  { rules, ...view }: FamilyView,
+  at: readonly [Table, string],
+  change: (chain: readonly Rule[]) => readonly Rule[],
+): FamilyView {
+  if (rules === undefined) return view;
+  const chain = (table: Table, name: string) =>
+    table === at[0] && name === at[1] ? change(rules.chain(table, name) ?? []) : rules.chain(table, name);
+  return { ...view, rules: { policy: (name) => rules.policy(name), chain } };
+}
+
+const rule = (text: string): Rule => ({ text, owner: undefined });
+const HALF = (ready: boolean) => ({
+  addresses: ['10.244.2.12'],
+  conditions: { ready, serving: ready, terminating: false },
+});
+const rival = (name: string, createdAt: string) =>
+  service({
+    ...{ name, namespace: 'shop', createdAt },
+    spec: {
+      clusterIP: name === 'a' ? '10.96.0.11' : '10.96.0.12',
+      externalIPs: ['198.51.100.9'],
+      ports: [{ port: 80 }],
+    },
+  });
+const ofRival = (name: string, address: string) =>
+  slice({ name: `${name}-1`, namespace: 'shop', service: name, endpoints: [address] });
+
+const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
+  'lets the packets of the node to an external address without endpoints leave': {
+    objects: [balancer()],
+    theirs: [balancer()],
+    // OUTPUT does not lead to KUBE-EXTERNAL-SERVICES; the cluster IP is refused.
+    as: (view) =>
+      withChain(view, ['filter', 'KUBE-SERVICES'], (chain) => chain.filter(({ text }) => !text.includes('EXTERNAL'))),
+    why: /lets the node's own packets leave the node/,
+  },
+  'opens an address to a family without a source range': {
+    objects: [balancer({ loadBalancerSourceRanges: ['fd00:1::/64'] }), endpoints],
+    theirs: [balancer(), endpoints],
+    why: /to a family without a source range/,
+  },
+  'does not apply source ranges to an external IP': {
+    objects: [balancer({ loadBalancerSourceRanges: ['10.1.0.0/16'], externalIPs: [BALANCER] }), endpoints],
+    theirs: [balancer(), endpoints],
+    why: /is both an external IP and the one of the load balancer/,
+  },
+  'sends to other nodes in IPVS mode where policy Local has no endpoint here': {
+    objects: [balancer({ externalTrafficPolicy: 'Local' }), endpoints],
+    theirs: [balancer(), endpoints],
+    mode: 'ipvs',
+    why: /endpoints of other nodes where policy Local has none/,
+  },
+  'takes another one of two entries of an endpoint': {
+    objects: [
+      balancer(),
+      slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11', HALF(true)] }),
+      slice({ name: 'web-2', namespace: 'shop', service: 'web', endpoints: [HALF(false)] }),
+    ],
+    theirs: [balancer(), slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11'] })],
+    why: /are in two slices with different conditions/,
+  },
+  'serves the other one of two Services that claim an address': {
+    objects: [
+      rival('a', '2026-01-01T00:00:00Z'),
+      rival('b', '2026-02-01T00:00:00Z'),
+      ofRival('a', '10.244.1.1'),
+      ofRival('b', '10.244.1.2'),
+    ],
+    theirs: [
+      rival('a', '2026-02-01T00:00:00Z'),
+      rival('b', '2026-01-01T00:00:00Z'),
+      ofRival('a', '10.244.1.1'),
+      ofRival('b', '10.244.1.2'),
+    ],
+    why: /Several Services claim this address and port/,
+  },
+};
+
+describe('what kube-proxy does on purpose', () => {
+  for (const [name, { why, ...of }] of Object.entries(ON_PURPOSE))
+    it(`${name}, and that is no difference`, async () => {
+      const { equal, count, differences, onPurpose = [] } = await verified(of);
+      assert.deepEqual([equal, count, differences], [true, 0, []]);
+      assert.ok(onPurpose.length > 0);
+      for (const { causes = [] } of onPurpose) assert.match(causes.join(' '), why);
+    });
+});
+
+describe('a difference', () => {
+  it('counts beside those that are on purpose', async () => {
+    const ranges = balancer({ loadBalancerSourceRanges: ['fd00:1::/64'] });
+    const less = slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11'] });
+    const answer = await verified({ objects: [ranges, endpoints], theirs: [balancer(), less] });
+    const { equal, count, onPurpose = [] } = answer;
+    assert.deepEqual([equal, count > 0, onPurpose.length > 0], [false, true, true]);
+    const text = verificationText(answer);
+    assert.match(text, /10\.244\.2\.12:8080 gets no new connections\./);
+    assert.match(text, /kube-proxy leads these elsewhere on purpose, so they are no differences:/);
+  });
+
+  it('names the source address where nothing else differs', async () => {
+    const masquerade = (view: FamilyView) =>
+      withChain(view, ['nat', 'POSTROUTING'], (chain) => [rule('-d 10.96.0.99/32 -j MASQUERADE'), ...chain]);
+    const node = await nodeWith([balancer(), endpoints]);
+    const { by } = node.facts();
+    const facts = node.facts({
+      stands: (family) => masquerade(node.view(family)),
+      more: { by: { ...by, rules: 'kube-proxy' } },
+    });
+    const served = [{ family: 'IPv4', protocol: 'TCP', address: '10.96.0.99', port: 80 }] as never;
+    const { differences } = await verifyWalks({ facts, served, signal: NEVER });
+    assert.deepEqual(
+      differences.map(({ object, causes }) => [object, causes]),
+      [
+        ['from the node to 10.96.0.99:80/tcp', ['The packet is masqueraded, and should keep its source address.']],
+        [
+          'from a client outside to 10.96.0.99:80/tcp',
+          ['The packet is masqueraded, and should keep its source address.'],
+        ],
+      ],
+    );
+  });
+
+  it('of an address inside the cluster is none of the exposure', async () => {
+    const node = await nodeWith([balancer(), endpoints]);
+    const { by } = node.facts();
+    const facts = node.facts({
+      stands: (family) => ({ ...node.view(family), rules: undefined }),
+      more: { by: { ...by, rules: 'kube-proxy' } },
+    });
+    const { differences } = await verifyWalks({ facts, served: [], isOutsideAlone: true, signal: NEVER });
+    assert.deepEqual(
+      differences.map(({ object }) => object),
+      ['from a client outside to 203.0.113.7:80/tcp', 'from a client outside to 192.168.77.2:30080/tcp'],
+    );
+  });
+
+  it('is not looked for any more when the question is given up', async () => {
+    const services = Array.from({ length: 30 }, (_, i) =>
+      service({ name: `web-${i}`, namespace: 'shop', spec: { clusterIP: `10.96.1.${i}`, ports: [{ port: 80 }] } }),
+    );
+    const facts = (await nodeWith(services)).facts();
+    const given = AbortSignal.abort(new Error('given up'));
+    await assert.rejects(verifyWalks({ facts, served: [], signal: given }), /given up/);
+  });
+});
