@@ -233,6 +233,26 @@ describe('questions about kube-proxy in nftables mode without a family', () => {
   });
 });
 
+describe('questions about kube-proxy by the legacy variant of iptables', () => {
+  it('has the answers of the nft variant', async () => {
+    const node = await RecordedNode.create({ version: NEWEST, mode: 'iptables', variant: 'legacy' });
+    try {
+      await node.reset();
+      // The kubelet's chain tells the variant (KEP-3178).
+      await node.lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-N', 'KUBE-KUBELET-CANARY');
+      assert.doesNotMatch(await node.lab.exec('node', 'nft', 'list', 'ruleset'), /KUBE-/);
+      const right = verificationSchema.parse(JSON.parse((await node.ask('verify', '-o', 'json')).text));
+      assert.deepEqual([right.equal, right.compared > 60, right.notes], [true, true, []]);
+      await node.write(CHANGED);
+      const { status, text } = await node.ask('verify', '-o', 'json');
+      const { differences } = verificationSchema.parse(JSON.parse(text));
+      assert.deepEqual([status, [...new Set(differences.map(({ service }) => service))].sort()], [2, ['', 'shop/web']]);
+    } finally {
+      await node.remove();
+    }
+  });
+});
+
 describe('docs/switching.md', () => {
   it('has these answers', async () => {
     const [now, written] = [masked(await transcript()), masked(transcriptInDocument())];

@@ -23,7 +23,7 @@ interface HasPorts {
 }
 
 /** The object with the fields that an API server fills in, and kube-proxy relies on. */
-function withDefaults(object: object): object {
+export function withDefaults(object: object): object {
   const { kind, spec, ports = [] } = object as HasPorts;
   const tcp = (each: object) => ({ protocol: 'TCP', ...each });
   if (kind === 'EndpointSlice') return { ...object, ports: ports.map(tcp) };

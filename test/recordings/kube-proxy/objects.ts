@@ -3,11 +3,14 @@ import { LAB, podAddress, remotePodAddress } from '../../../src/cli/lab/lab.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
 
 export const NODE = 'node';
-/** The settings of the kube-proxy that was recorded (`test/bench/kube-proxy.ts`), which a question about its rules has to be told, too. */
-export const SETTINGS = [
-  ...['--hostname-override', NODE, '--cluster-cidr', '10.128.0.0/9'],
-  ...['--nodeport-addresses', 'primary'],
-] as const;
+/**
+ * The settings of the kube-proxy that was recorded (`test/bench/kube-proxy.ts`), which a question about its rules has to be told, too. In
+ * IPVS mode it serves node ports at all addresses.
+ */
+export function settings(mode: 'iptables' | 'nftables' | 'ipvs'): readonly string[] {
+  const own = ['--hostname-override', NODE, '--cluster-cidr', '10.128.0.0/9'];
+  return mode === 'ipvs' ? own : [...own, '--nodeport-addresses', 'primary'];
+}
 
 const HERE = { nodeName: NODE };
 const THERE = { nodeName: 'other' };
@@ -133,7 +136,7 @@ export const OBJECTS: readonly object[] = [
   }),
   shop('dual', {
     ...web('dual', '10.96.0.32', { type: 'NodePort', nodePort: 30_032 }),
-    ...{ clusterIPs: ['10.96.0.32', 'fd00:96::32'], ipFamilyPolicy: 'RequireDualStack' },
+    ...{ clusterIPs: ['10.96.0.32', 'fd00:96::32'], ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv4', 'IPv6'] },
   }),
   both('dual'),
   slice({

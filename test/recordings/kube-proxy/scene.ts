@@ -1,23 +1,28 @@
 /** A node in namespaces with the recorded rules of kube-proxy in its kernel, a folder with the objects, and commands that ask about both. */
-import { readdirSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Lab } from '../../../src/cli/lab/lab.ts';
 import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
-import { OBJECTS, SETTINGS } from './objects.ts';
+import { OBJECTS, settings } from './objects.ts';
 
 /** Versions of kube-proxy that were recorded, the oldest first. */
 export const VERSIONS: readonly string[] = readdirSync(import.meta.dirname)
   .filter((name) => /^\d/.test(name))
   .sort((a, b) => Number(a.split('.')[1]) - Number(b.split('.')[1]));
+/** Those that were recorded in IPVS mode, too. */
+export const IPVS_VERSIONS = VERSIONS.filter((version) => existsSync(join(import.meta.dirname, version, 'ipvs')));
+/** The modes that need no IPVS in the kernel. */
 export const MODES = ['iptables', 'nftables'] as const;
 
 export interface Recorded {
   readonly version: string;
-  readonly mode: (typeof MODES)[number];
+  readonly mode: (typeof MODES)[number] | 'ipvs';
+  /** The variant of iptables that the rules are loaded by. */
+  readonly variant?: 'nft' | 'legacy';
 }
 
 export class RecordedNode {
@@ -47,23 +52,35 @@ export class RecordedNode {
     const at = (name: string) => join(import.meta.dirname, version, name);
     await this.lab.exec('node', 'nft', 'flush', 'ruleset');
     await this.write(OBJECTS);
-    if (mode === 'nftables') {
-      await this.lab.exec('node', 'nft', '-f', at('nftables.nft'));
-      return;
+    if (mode === 'nftables') await this.lab.exec('node', 'nft', '-f', at('nftables.nft'));
+    else if (mode === 'iptables') await this.#restoreRules(at(''));
+    else await this.#restoreServers(at('ipvs'));
+  }
+
+  /** kube-proxy makes its counters of nfacct itself, and no rule that names one can be loaded without it. */
+  async #restoreRules(folder: string): Promise<void> {
+    const { variant = 'nft' } = this.#recorded;
+    for (const family of ['ipv4', 'ipv6'] as const) {
+      const saved = await readFile(join(folder, `iptables-${family}.rules`), 'utf8');
+      const rules = saved.replaceAll(/-m nfacct --nfacct-name *\S* */g, '');
+      await this.#pipe(rules, `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${variant}-restore`);
     }
-    // kube-proxy makes its counters of nfacct itself, and no rule that names one can be loaded without it.
-    for (const [file, name] of [
-      ['iptables-nft-restore', 'iptables-ipv4.rules'],
-      ['ip6tables-nft-restore', 'iptables-ipv6.rules'],
-    ] as const)
-      await this.lab.exec(
-        'node',
-        'sh',
-        '-c',
-        `sed 's/-m nfacct --nfacct-name *[^ ]* *//' "$1" | ${file}`,
-        'sh',
-        at(name),
-      );
+  }
+
+  async #restoreServers(folder: string): Promise<void> {
+    const read = (name: string) => readFile(join(folder, name), 'utf8');
+    await this.#pipe('', 'sh', '-c', 'ipvsadm -C; ip link del kube-ipvs0; true');
+    await this.#pipe('link add kube-ipvs0 type dummy\n', 'ip', '-b', '-');
+    await this.#pipe(await read('addresses.batch'), 'ip', '-b', '-');
+    await this.#pipe(await read('sets.save'), 'ipset', '-exist', 'restore');
+    await this.#restoreRules(folder);
+    await this.#pipe(await read('servers.save'), 'ipvsadm', '-R');
+  }
+
+  async #pipe(text: string, program: string, ...words: readonly string[]): Promise<void> {
+    const input = () => (text === '' ? [] : text.trimEnd().split('\n'));
+    const { exitCode, stderr } = await shellCommands.run({ ...this.lab.inside('node', program, words), input }, NEVER);
+    if (exitCode !== 0) throw new Error(`${program}: ${stderr}`);
   }
 
   async write(objects: readonly object[]): Promise<void> {
@@ -73,7 +90,7 @@ export class RecordedNode {
 
   /** The flags that name the objects and kube-proxy's settings come last. */
   async ask(...words: readonly string[]): Promise<{ readonly status: number | undefined; readonly text: string }> {
-    const own = ['--manifests', this.#folder, ...SETTINGS];
+    const own = ['--manifests', this.#folder, ...settings(this.#recorded.mode)];
     const { file, args } = this.lab.inside('node', 'env', [...SLICEWIRE, ...words, '--of', 'kube-proxy', ...own]);
     const { stdout, stderr, exitCode } = await shellCommands.run({ file, args }, NEVER);
     return { status: exitCode, text: stdout === '' ? stderr : stdout };
