@@ -4,7 +4,7 @@
  */
 import { endpointText, familyOf } from '../../base/address.ts';
 import { portKey } from '../../proxy/model/endpoints.ts';
-import type { ModeName } from '../../proxy/model/modes.ts';
+import { MODES, type ModeName } from '../../proxy/model/modes.ts';
 import type { Service, Slice } from '../../proxy/model/objects.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate } from './packet.ts';
@@ -46,7 +46,7 @@ const PURPOSES: readonly Purpose[] = [
   {
     why: 'IPVS mode of kube-proxy sends a connection from outside to endpoints of other nodes where policy Local has none on this node; slicewire drops it (docs/semantics.md 4.1).',
     applies: (divergence) =>
-      divergence.mode === 'ipvs' &&
+      MODES[divergence.mode].balancesBy === 'virtual servers' &&
       divergence.query.from.what === 'outside' &&
       divergence.subject.frontend.policy === 'Local' &&
       isOpenedByThem(divergence),

@@ -3,14 +3,15 @@
 import { type Address, addressBytes } from '../../../base/address.ts';
 import { sameData } from '../../../base/equal.ts';
 import { inPortions } from '../../../base/portions.ts';
-import type {
-  Latin1Bytes,
-  NftElement,
-  NftKernel,
-  NftSet,
-  NftState,
-  ReadChain,
-  ReadExpression,
+import {
+  type Latin1Bytes,
+  type NftElement,
+  type NftKernel,
+  type NftSet,
+  type NftState,
+  type ReadChain,
+  type ReadExpression,
+  TABLE,
 } from '../../../kernel/nftables-kernel.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection } from '../inspection.ts';
@@ -37,13 +38,13 @@ export function tableInspection({ state, kernel, layout, untouched }: TableInspe
       return writesOf(state);
     },
     believed() {
-      const table = believedTable(state);
+      const table = believedTable(TABLE, state);
       return table && viewOf(table);
     },
-    desired: () => viewOf(desiredTable(state)),
+    desired: () => viewOf(desiredTable(TABLE, state)),
     isCertain: () => Promise.resolve(state.isKnown && kernel.isUnchanged(family)),
     async read(signal) {
-      return viewOf(seenTable(state, await seenIn(await kernel.inspect(family), layout, signal)));
+      return viewOf(seenTable(TABLE, state, await seenIn(await kernel.inspect(family), layout, signal)));
     },
     async compared(signal) {
       const found = await kernel.inspect(family);

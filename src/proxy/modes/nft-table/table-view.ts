@@ -1,18 +1,18 @@
 /** A table of nftables as a view (`proxy/modes/view.ts`). Pure. */
-import {
-  type Hook,
-  type Latin1Bytes,
-  type NftElement,
-  type NftSet,
-  type ReadChain,
-  type ReadExpression,
-  TABLE,
+import type {
+  Hook,
+  Latin1Bytes,
+  NftElement,
+  NftSet,
+  ReadChain,
+  ReadExpression,
 } from '../../../kernel/nftables-kernel.ts';
 import type { CalledChain, ElementView, TableView } from '../view.ts';
 import type { OwnedElement } from './layout.ts';
 import type { TableState } from './state.ts';
 
 interface ViewedTable {
+  readonly name: string;
   readonly chains: ReadonlyMap<string, ReadChain>;
   readonly sets: ReadonlyMap<string, NftSet>;
   readonly elements: (set: NftSet) => ReadonlyMap<Latin1Bytes, NftElement | OwnedElement> | undefined;
@@ -20,10 +20,11 @@ interface ViewedTable {
 }
 
 /** Returns undefined until the table was read. */
-export function believedTable(state: TableState): TableView | undefined {
+export function believedTable(name: string, state: TableState): TableView | undefined {
   const [chains, sets] = [state.chains.applied, state.sets.applied];
   if (chains === undefined || sets === undefined) return undefined;
   return tableView({
+    name,
     chains,
     sets,
     elements: (set) => state.elements.get(set)?.applied,
@@ -31,8 +32,9 @@ export function believedTable(state: TableState): TableView | undefined {
   });
 }
 
-export function desiredTable(state: TableState): TableView {
+export function desiredTable(name: string, state: TableState): TableView {
   return tableView({
+    name,
     chains: state.chains.desired,
     sets: state.sets.desired,
     elements: (set) => state.elements.get(set)?.desired,
@@ -47,8 +49,9 @@ export interface SeenTable {
   readonly elements: ReadonlyMap<NftSet, ReadonlyMap<Latin1Bytes, NftElement>>;
 }
 
-export function seenTable(state: TableState, seen: SeenTable): TableView {
+export function seenTable(name: string, state: TableState, seen: SeenTable): TableView {
   return tableView({
+    name,
     ...seen,
     elements: (set) => seen.elements.get(set),
     ownerOf: (set, key) => ownerOf(state, set, key),
@@ -61,25 +64,25 @@ export function ownerOf(state: TableState, set: NftSet, key: Latin1Bytes): strin
   return tracker?.desired.get(key)?.owner ?? tracker?.applied?.get(key)?.owner;
 }
 
-function tableView({ chains, sets, elements, ownerOf: ownerAt }: ViewedTable): TableView {
-  const at = (name: string) => {
-    const set = sets.get(name);
+function tableView({ name, chains, sets, elements, ownerOf: ownerAt }: ViewedTable): TableView {
+  const at = (wanted: string) => {
+    const set = sets.get(wanted);
     return set === undefined ? undefined : { set, found: elements(set) };
   };
   const view = (set: NftSet, entry: NftElement | OwnedElement): ElementView =>
     'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
-    name: TABLE,
+    name,
     called: (hook) => calledChains(chains, hook),
-    chain: (name) => chains.get(name)?.rules,
-    set: (name) => sets.get(name),
-    element(name, key) {
-      const { set, found } = at(name) ?? {};
+    chain: (chain) => chains.get(chain)?.rules,
+    set: (set) => sets.get(set),
+    element(of, key) {
+      const { set, found } = at(of) ?? {};
       const entry = found?.get(key);
       return set === undefined || entry === undefined ? undefined : view(set, entry);
     },
-    *elements(name) {
-      const { set, found } = at(name) ?? {};
+    *elements(of) {
+      const { set, found } = at(of) ?? {};
       if (set !== undefined) for (const entry of found?.values() ?? []) yield view(set, entry);
     },
   };
