@@ -14,6 +14,8 @@ import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
 import { protocolOf } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
 import type { FamilyView, RulesView } from '../../proxy/modes/view.ts';
+import { setName } from '../../proxy/modes/virtual-servers/sets.ts';
+import { realPlatform } from '../platform.ts';
 import { PROXY_TABLES } from '../predecessors.ts';
 import { openTools } from '../usable-families.ts';
 import { NO_RULES } from './kube-proxy-mode.ts';
@@ -99,9 +101,10 @@ async function rememberedInTable(
 /** Chains of iptables mode and of IPVS mode, with all that other programs have around them. */
 async function ofChains({ config, inspection, signal }: RulesInput): Promise<KubeProxyRules> {
   const { tools } = await openTools(config, signal);
-  const own = MODES[config.mode].balancesBy === 'virtual servers' ? await inspection.read(signal) : [];
+  const hasServers = MODES[config.mode].balancesBy === 'virtual servers';
+  const own = hasServers ? await inspection.read(signal) : [];
   const views: (FamilyView & { readonly rules: RulesView })[] = [];
-  const served: FrontendAt[] = [];
+  const served: FrontendAt[] = hasServers ? await frontendsOfServers(signal) : [];
   for (const tool of tools) {
     const { family } = tool;
     const rules = await everyChain(tool, signal);
@@ -119,6 +122,33 @@ async function ofChains({ config, inspection, signal }: RulesInput): Promise<Kub
         return all === undefined || view.rules === undefined ? view : { ...view, rules: amongOthers(view.rules, all) };
       }),
   };
+}
+
+/** Node ports that kube-proxy lists in sets, because their servers are at addresses of the node. */
+const NODE_PORT_SETS = [
+  ['KUBE-NODE-PORT-TCP', 'TCP'],
+  ['KUBE-NODE-PORT-UDP', 'UDP'],
+] as const;
+
+/** Virtual servers at the addresses of Services, and node ports. Servers at other addresses may be another program's. */
+async function frontendsOfServers(signal: AbortSignal): Promise<FrontendAt[]> {
+  const kernel = await realPlatform.kernel.openIpvs(signal);
+  try {
+    const found: FrontendAt[] = [];
+    const servers = await kernel.servers();
+    for (const family of FAMILIES) {
+      const ours = new Set((await kernel.addresses(family)).ours);
+      for (const { protocol, address, port } of servers)
+        if (ours.has(address)) found.push({ family, protocol, address, port });
+      for (const [set, protocol] of NODE_PORT_SETS) {
+        const entries = (await kernel.readSet(setName(family, set)))?.entries ?? [];
+        found.push(...entries.map((port) => ({ family, protocol, address: undefined, port: Number(port) })));
+      }
+    }
+    return found;
+  } finally {
+    kernel.close();
+  }
 }
 
 /** In IPVS mode no rule names a destination. */
