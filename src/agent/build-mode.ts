@@ -9,6 +9,7 @@ import { checkScheduler, ipvsQuestions } from '../kernel/ipvs-open.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
 import { RulesetRecord } from '../kernel/ruleset-record.ts';
 import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
+import { schedulerOf } from '../proxy/model/ipvs-scheduler.ts';
 import type { ModeName } from '../proxy/model/modes.ts';
 import { handover } from '../proxy/modes/handover.ts';
 import { iptablesMode } from '../proxy/modes/iptables/index.ts';
@@ -189,7 +190,7 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
   const { config, mayTry, signal, platform } = input;
   const kernel = await platform.kernel.openIpvs(signal);
   return await closeOnError(kernel, async () => {
-    if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
+    if (mayTry) await checkScheduler(kernel, schedulerOf(config.ipvs.scheduler).name, signal);
     const options = await ipvsOptions(input, kernel);
     const families = options.families.map(({ settings }) => settings);
     const wantedSettings = ipvsKernelSettings(config.ipvs, platform.machine.kernelRelease);

@@ -2,6 +2,7 @@
  * The agent's flags as data: kube-proxy's, with their names and meanings, and slicewire's own. `from-flags.ts` applies the defaults; the
  * help repeats them.
  */
+import { SCHEDULERS } from '../proxy/model/ipvs-scheduler.ts';
 import { MODE_NAMES } from '../proxy/model/modes.ts';
 import { AUTO, CONTENT_TYPES, FAILOVERS } from './config.ts';
 import { type FlagGroup, hidden, option } from './flags.ts';
@@ -114,9 +115,9 @@ const NFTABLES: FlagGroup = {
 const IPVS: FlagGroup = {
   title: 'IPVS mode',
   flags: [
-    option('--ipvs-scheduler <name>', 'how IPVS chooses an endpoint: rr, lc, sh…', {
+    option('--ipvs-scheduler <name>', 'how IPVS chooses an endpoint: rr, lc, sh…; with flags: sh,sh-port', {
       initial: 'rr',
-      values: ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'dh', 'sh', 'sed', 'nq', 'fo', 'ovf', 'mh', 'twos'],
+      values: SCHEDULERS,
     }),
     option('--ipvs-sync-period <duration>', 'how often to retry, and to check the kernel', { initial: '30s' }),
     option('--ipvs-min-sync-period <duration>', 'shortest time between two syncs', { initial: '0s' }),

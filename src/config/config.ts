@@ -3,6 +3,7 @@
 import type { Address, Cidr } from '../base/address.ts';
 import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
 import type { IptablesBackend } from '../kernel/iptables-tools.ts';
+import type { SchedulerText } from '../proxy/model/ipvs-scheduler.ts';
 import type { ModeName } from '../proxy/model/modes.ts';
 import type { PortRange } from '../proxy/model/port-range.ts';
 import type { FeatureGates } from './feature-gates.ts';
@@ -44,7 +45,8 @@ export interface NodePortAddresses {
 
 /** Settings of IPVS mode alone. */
 export interface IpvsConfig {
-  readonly scheduler: string;
+  /** Of Services that name none. */
+  readonly scheduler: SchedulerText;
   readonly excludeCidrs: readonly Cidr[];
   readonly strictArp: boolean;
   /** Seconds; 0 keeps the kernel's value. */

@@ -3,6 +3,7 @@
 import { hostname } from 'node:os';
 import { type Address, familyOf, parseAddress } from '../base/address.ts';
 import type { ConntrackSettings } from '../kernel/conntrack-settings.ts';
+import { schedulerProblem } from '../proxy/model/ipvs-scheduler.ts';
 import { MODE_NAMES, MODES } from '../proxy/model/modes.ts';
 import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../proxy/model/port-range.ts';
 import {
@@ -204,8 +205,6 @@ function readBindAddress(read: FlagReader): Address | undefined {
 }
 
 const DEFAULT_SCHEDULER = 'rr';
-/** A scheduler's name goes to the kernel unchanged: at most 15 letters and digits (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
-const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
 /** Other modes do not check the settings of IPVS, as in kube-proxy. Invalid settings are replaced by the defaults. */
 function readIdleIpvs(read: FlagReader): IpvsConfig {
@@ -216,7 +215,8 @@ function readIdleIpvs(read: FlagReader): IpvsConfig {
 
 function readIpvs(read: FlagReader): IpvsConfig {
   const scheduler = read.text('ipvs-scheduler') || DEFAULT_SCHEDULER;
-  if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
+  const problem = schedulerProblem(scheduler);
+  if (problem !== undefined) read.fault('ipvs-scheduler', problem);
   const timeout = (flag: string) => Math.floor(readTimeout(read, flag, '0s') / 1000);
   return {
     scheduler,

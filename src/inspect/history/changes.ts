@@ -2,6 +2,7 @@
 
 import { type Address, endpointText } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
+import { IPVS_SCHEDULER_ANNOTATION } from '../../proxy/model/labels.ts';
 import type { Endpoint, NodeView, Service, ServicePortSpec, Slice, SlicePort } from '../../proxy/model/objects.ts';
 import { firstOf } from '../wire/format.ts';
 import { type Change, isSame } from './delta.ts';
@@ -40,6 +41,7 @@ const SERVICE_FIELDS: readonly (readonly [field: string, read: (service: Service
   ['spec.externalTrafficPolicy', ({ externalTrafficPolicy }) => externalTrafficPolicy],
   ['spec.sessionAffinity', ({ affinitySeconds }) => affinityText(affinitySeconds)],
   ['spec.healthCheckNodePort', ({ healthCheckNodePort }) => numberText(healthCheckNodePort)],
+  [`metadata.annotations ${IPVS_SCHEDULER_ANNOTATION}`, ({ ipvsScheduler }) => ipvsScheduler ?? 'none'],
 ];
 
 function affinityText(seconds: number): string {

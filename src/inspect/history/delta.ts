@@ -1,6 +1,7 @@
 /** Objects and their changes in a compact form that JSON can carry. A delta leads from one value of an object to the next, or back. */
 import { familyOf } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
+import type { SchedulerText } from '../../proxy/model/ipvs-scheduler.ts';
 import type { Endpoint, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 
 /** The values of an object before and after a change; undefined where it does not exist. */
@@ -25,9 +26,11 @@ export type Change =
     };
 
 /** A Service for JSON, which has no undefined. */
-export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid'> {
+export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler'> {
   readonly uid: string | null;
   readonly sourceRanges: Exclude<Service['sourceRanges'], undefined> | null;
+  /** Absent in recordings of earlier versions. */
+  readonly ipvsScheduler?: SchedulerText | null;
 }
 
 /**
@@ -80,12 +83,17 @@ export function reversed(change: Change): Change {
   return { ...change, from: change.to, to: change.from };
 }
 
-function packService({ uid, sourceRanges, ...service }: Service): PackedService {
-  return { ...service, uid: uid ?? null, sourceRanges: sourceRanges ?? null };
+function packService({ uid, sourceRanges, ipvsScheduler, ...service }: Service): PackedService {
+  return { ...service, uid: uid ?? null, sourceRanges: sourceRanges ?? null, ipvsScheduler: ipvsScheduler ?? null };
 }
 
-function unpackService({ uid, sourceRanges, ...service }: PackedService): Service {
-  return { ...service, ...(uid === null ? {} : { uid }), sourceRanges: sourceRanges ?? undefined };
+function unpackService({ uid, sourceRanges, ipvsScheduler, ...service }: PackedService): Service {
+  return {
+    ...service,
+    ...(uid === null ? {} : { uid }),
+    sourceRanges: sourceRanges ?? undefined,
+    ...(ipvsScheduler == null ? {} : { ipvsScheduler }),
+  };
 }
 
 export function packSlice({ service, family, ports, endpoints }: Slice): PackedSlice {

@@ -5,6 +5,7 @@
 
 import type { Address } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
+import { IPVS_SCHEDULER_ANNOTATION } from '../../proxy/model/labels.ts';
 import type { Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
@@ -194,6 +195,7 @@ function serviceLines(service: Service): string[] {
     ...(service.externalTrafficPolicy === 'Local' ? ['spec.externalTrafficPolicy: Local'] : []),
     ...(affinitySeconds === 0 ? [] : [`spec.sessionAffinity: ClientIP, ${affinitySeconds} s`]),
     ...(service.healthCheckNodePort === 0 ? [] : [`spec.healthCheckNodePort: ${service.healthCheckNodePort}`]),
+    ...(service.ipvsScheduler === undefined ? [] : [`${IPVS_SCHEDULER_ANNOTATION}: ${service.ipvsScheduler}`]),
   ];
 }
 

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
 import type { Drift } from '../../proxy/model/drift.ts';
+import { schedulerProblem } from '../../proxy/model/ipvs-scheduler.ts';
 import { driftSchema } from '../wire/history.ts';
 
 /** Only characters that Kubernetes allows: namespaces, names and zones become parts of rules. */
@@ -32,6 +33,8 @@ export const cidr = z.string().transform((text, context): Cidr => {
   return z.NEVER;
 });
 
+const scheduler = z.string().refine((text) => schedulerProblem(text) === undefined);
+
 const service = z.object({
   key,
   uid: z.string().nullable(),
@@ -46,6 +49,7 @@ const service = z.object({
   externalTrafficPolicy: policy,
   affinitySeconds: count.max(86_400),
   healthCheckNodePort: portOrNone,
+  ipvsScheduler: z.exactOptional(scheduler.nullable()),
 });
 
 const names = z.exactOptional(z.array(name));
@@ -164,7 +168,7 @@ const modeSettings = z.discriminatedUnion('mode', [
         ...shared,
         excludeCidrs: z.array(cidr),
         nodePortCidrs: z.union([z.literal('all'), z.array(cidr)]),
-        scheduler: z.string().regex(/^[a-z0-9]{1,15}$/),
+        scheduler,
       }),
     ),
     node: z.object({ tcpTimeout: count, tcpFinTimeout: count, udpTimeout: count }),

@@ -52,6 +52,9 @@ export const TOPOLOGY_ANNOTATIONS = [
   'service.kubernetes.io/topology-mode',
 ] as const;
 
+/** On a Service: its scheduler in IPVS mode, as `SchedulerText`. */
+export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
+
 /** On a Node of the control plane. */
 export const CONTROL_PLANE_LABELS = [
   'node-role.kubernetes.io/control-plane',

@@ -1,5 +1,6 @@
 /** Small readonly copies of the used parts of API objects. `cluster/api/decode` makes them; no other code reads API objects. */
 import type { Address, Cidr, Family, Protocol } from '../../base/address.ts';
+import type { SchedulerText } from './ipvs-scheduler.ts';
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 /** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
@@ -42,6 +43,8 @@ export interface Service {
   readonly affinitySeconds: number;
   /** 0 when there is none. */
   readonly healthCheckNodePort: number;
+  /** Its own scheduler in IPVS mode; absent where it has that of the node. */
+  readonly ipvsScheduler?: SchedulerText;
 }
 
 /** The API server's own Service. */

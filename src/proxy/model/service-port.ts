@@ -11,6 +11,7 @@ import {
   socketBytes,
 } from '../../base/address.ts';
 import { type EndpointsByPort, MAX_PAIRS, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import type { SchedulerText } from './ipvs-scheduler.ts';
 import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, isHere, type Selection, selectEndpoints } from './selection.ts';
 
@@ -79,6 +80,8 @@ export interface ServicePort {
    * hints exclude, may still answer an opening connection. Usually empty.
    */
   readonly alsoAnswering: readonly string[];
+  /** The Service's own scheduler in IPVS mode; absent where it has that of the node. */
+  readonly ipvsScheduler?: SchedulerText;
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
 }
@@ -198,6 +201,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(ofPort, location.nodeName, selection) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(ofPort, selection),
+    ...(service.ipvsScheduler === undefined ? {} : { ipvsScheduler: service.ipvsScheduler }),
   };
 }
 

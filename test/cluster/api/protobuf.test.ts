@@ -61,6 +61,7 @@ const FULL = service({
   name: 'full',
   createdAt: '2026-11-21T00:27:50Z',
   labels: { 'app.kubernetes.io/name': 'Zoë 東京', 'service.kubernetes.io/other': 'x' },
+  annotations: { 'slicewire.dev/ipvs-scheduler': 'mh,mh-port', 'example.com/other': 'x' },
   spec: {
     type: 'LoadBalancer',
     clusterIP: '10.96.0.10',

@@ -6,10 +6,19 @@ export interface ServiceInput {
   readonly spec: Record<string, unknown>;
   readonly status?: Record<string, unknown>;
   readonly labels?: Record<string, string>;
+  readonly annotations?: Record<string, string>;
   readonly createdAt?: string;
 }
 
-export function service({ name, namespace = 'default', spec, status, labels, createdAt }: ServiceInput): object {
+export function service({
+  name,
+  namespace = 'default',
+  spec,
+  status,
+  labels,
+  annotations,
+  createdAt,
+}: ServiceInput): object {
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -17,6 +26,7 @@ export function service({ name, namespace = 'default', spec, status, labels, cre
       name,
       namespace,
       ...(labels ? { labels } : {}),
+      ...(annotations ? { annotations } : {}),
       ...(createdAt ? { creationTimestamp: createdAt } : {}),
     },
     spec,

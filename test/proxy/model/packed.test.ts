@@ -52,7 +52,12 @@ const service: fc.Arbitrary<Service> = plain({
   externalTrafficPolicy: policy,
   affinitySeconds: fc.constantFrom(0, 1, 10_800, 86_400),
   healthCheckNodePort: fc.oneof(fc.constant(0), port),
-}).map(({ uid, ...rest }) => (uid === undefined ? rest : { ...rest, uid }));
+  ipvsScheduler: fc.constantFrom(undefined, undefined, 'mh', 'sh,sh-port'),
+}).map(({ uid, ipvsScheduler, ...rest }) => ({
+  ...rest,
+  ...(uid === undefined ? {} : { uid }),
+  ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),
+}));
 
 const NODES = ['', 'node-1', 'node-2'];
 const endpoint = (addresses: fc.Arbitrary<Address>): fc.Arbitrary<Endpoint> =>

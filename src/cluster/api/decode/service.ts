@@ -1,7 +1,8 @@
 /** A v1 Service, in JSON or protobuf → the `Service` that a proxy programs. A ServiceCIDR is read here as well. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
-import { isUnserved } from '../../../proxy/model/labels.ts';
+import { type SchedulerText, serviceSchedulerProblem } from '../../../proxy/model/ipvs-scheduler.ts';
+import { IPVS_SCHEDULER_ANNOTATION, isUnserved } from '../../../proxy/model/labels.ts';
 import { compact, type Service, type ServicePortSpec, type TrafficPolicy } from '../../../proxy/model/objects.ts';
 import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
 import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
@@ -58,14 +59,36 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     healthCheckNodePort: readHealthPort(spec.healthCheckNodePort ?? 0, faults),
   };
   const frontends = frontendsOf(service);
-  if (frontends <= MAX_FRONTENDS) return service.uid === '' ? withoutUid(service) : service;
+  if (frontends <= MAX_FRONTENDS) return complete(service, metadata, faults);
   const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MAX_FRONTENDS} is the limit`;
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
-/** A manifest names no uid. */
+/** A manifest names no uid, and few Services have a scheduler of their own. */
+function complete(service: Service, { annotations }: ApiService['metadata'], faults: FaultList): Service {
+  const text = annotations?.[IPVS_SCHEDULER_ANNOTATION];
+  const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
+  const found = ipvsScheduler === undefined ? service : { ...service, ipvsScheduler };
+  return found.uid === '' ? withoutUid(found) : found;
+}
+
 function withoutUid({ uid: _, ...service }: Service): Service {
   return service;
+}
+
+/** Spaces around the parts do not matter. */
+function readScheduler(text: string, faults: FaultList): SchedulerText | undefined {
+  const found = text
+    .split(',')
+    .map((part) => part.trim())
+    .join(',');
+  const problem = serviceSchedulerProblem(found);
+  if (problem === undefined) return found;
+  return faults.useDefault(
+    `metadata.annotations["${IPVS_SCHEDULER_ANNOTATION}"]`,
+    text,
+    `${problem}; the scheduler of the node is used`,
+  );
 }
 
 /** Milliseconds since 1970; 0 for an earlier or invalid time. */

@@ -2,6 +2,7 @@
 import {
   HEADLESS_LABEL,
   INITIAL_EVENTS_END,
+  IPVS_SCHEDULER_ANNOTATION,
   PROXY_NAME_LABEL,
   SERVICE_NAME_LABEL,
   TRIGGER_ANNOTATION,
@@ -19,7 +20,7 @@ import {
 
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
-const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END].map(asKey);
+const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END, IPVS_SCHEDULER_ANNOTATION].map(asKey);
 
 /** ObjectMeta of k8s.io/apimachinery meta/v1: the fields that are read. */
 export class ObjectMeta {

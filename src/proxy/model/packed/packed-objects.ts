@@ -48,6 +48,7 @@ export function packService(service: Service, version = ''): Packed<Service> {
   });
   packer.number(service.affinitySeconds);
   packer.number(service.healthCheckNodePort);
+  packer.text(service.ipvsScheduler ?? '');
   return packer.end();
 }
 
@@ -59,7 +60,7 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
   const uid = has(HAS_UUID) ? unpackUuid(from) : has(HAS_UID) ? from.text() : undefined;
   const time = from.number();
   const addresses = () => from.list(() => from.address());
-  return {
+  const service: Service = {
     key,
     ...(uid === undefined ? {} : { uid }),
     createdAt: has(HAS_MILLISECONDS) ? time : time * 1000,
@@ -74,6 +75,8 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
     affinitySeconds: from.number(),
     healthCheckNodePort: from.number(),
   };
+  const ipvsScheduler = from.text();
+  return ipvsScheduler === '' ? service : { ...service, ipvsScheduler };
 }
 
 function portSpec(from: Unpacker): ServicePortSpec {

@@ -27,6 +27,7 @@ const HAS_MORE = 128;
 /** Bits of those. */
 const HAS_TARGETS = 1;
 const HAS_HINTS = 2;
+const HAS_SCHEDULER = 4;
 
 export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfService> {
   packer.begin();
@@ -36,9 +37,12 @@ export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfS
 }
 
 function packPort(port: ServicePort): void {
-  const { flowTargets, idleHints, readyLocal, alsoAnswering, sourceRanges } = port;
+  const { flowTargets, idleHints, readyLocal, alsoAnswering, sourceRanges, ipvsScheduler } = port;
   const isLocal = (policy: TrafficPolicy) => policy === 'Local';
-  const more = (flowTargets === undefined ? 0 : HAS_TARGETS) | (idleHints === undefined ? 0 : HAS_HINTS);
+  const more =
+    (flowTargets === undefined ? 0 : HAS_TARGETS) |
+    (idleHints === undefined ? 0 : HAS_HINTS) |
+    (ipvsScheduler === undefined ? 0 : HAS_SCHEDULER);
   const isRare = more + port.affinitySeconds + port.healthCheckNodePort + readyLocal.length + alsoAnswering.length > 0;
   packer.byte(
     PROTOCOLS.indexOf(port.protocol) |
@@ -63,6 +67,7 @@ function packPort(port: ServicePort): void {
   packer.list(alsoAnswering, (text) => packer.text(text));
   if (flowTargets !== undefined) packTargets(flowTargets);
   if (idleHints !== undefined) packHints(idleHints);
+  if (ipvsScheduler !== undefined) packer.text(ipvsScheduler);
 }
 
 function packFrontend({ role, address, port, policy, empty }: Frontend): void {
@@ -117,7 +122,13 @@ function portFrom(from: Unpacker, service: ServiceKey): ServicePort {
 
 type More = Pick<
   ServicePort,
-  'affinitySeconds' | 'healthCheckNodePort' | 'readyLocal' | 'alsoAnswering' | 'flowTargets' | 'idleHints'
+  | 'affinitySeconds'
+  | 'healthCheckNodePort'
+  | 'readyLocal'
+  | 'alsoAnswering'
+  | 'flowTargets'
+  | 'idleHints'
+  | 'ipvsScheduler'
 >;
 
 const NO_MORE: More = {
@@ -139,6 +150,7 @@ function moreFrom(from: Unpacker): More {
     alsoAnswering: texts(),
     flowTargets: (bits & HAS_TARGETS) === 0 ? undefined : { all: texts(), local: texts() },
     idleHints: (bits & HAS_HINTS) === 0 ? undefined : { zones: from.text(), why: from.text() },
+    ...((bits & HAS_SCHEDULER) === 0 ? {} : { ipvsScheduler: from.text() }),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { type Address, type Cidr, cidrContains } from '../../../base/address.ts';
 import type { Destination, Server } from '../../../kernel/ipvs-kernel.ts';
+import { schedulerOf } from '../../model/ipvs-scheduler.ts';
 import type { Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, serviceChains } from '../netfilter/balancer.ts';
 import { socketKey } from '../netfilter/key-space.ts';
@@ -36,9 +37,8 @@ export const DETOUR_TREE = { table: 'nat', root: LOCAL_DETOUR, prefix: 'KUBE-DSL
 
 const NO_CHAINS: ReadonlyMap<ChainKey, Chain> = new Map();
 
-/** linux/ip_vs.h: remember the client; hash the port too, not only the address (mh). */
+/** IP_VS_SVC_F_PERSISTENT (linux/ip_vs.h): remember the client. */
 const PERSISTENT = 0x1;
-const MH_PORT = 0x10;
 
 interface RenderContext {
   readonly port: ServicePort;
@@ -140,12 +140,13 @@ function addNodePort(context: RenderContext, frontend: Frontend, addresses: read
 function addServer(context: RenderContext, frontend: Frontend, address: Address): Server {
   const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
+  const { name, flags } = schedulerOf(port.ipvsScheduler ?? settings.scheduler);
   const server: Server = {
     protocol: port.protocol,
     address,
     port: frontend.port,
-    scheduler: settings.scheduler,
-    flags: (sticky ? PERSISTENT : 0) | (settings.scheduler === 'mh' ? MH_PORT : 0),
+    scheduler: name,
+    flags: (sticky ? PERSISTENT : 0) | flags,
     timeout: port.affinitySeconds,
   };
   const backends = frontend.policy === 'Local' ? port.local : port.cluster;

@@ -2,6 +2,7 @@
  * The settings of IPVS mode, and its rules (docs/ipvs.md). The rules refer to sets, so they do not depend on the Services: kube-proxy
  * omits a rule whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
  */
+import type { SchedulerText } from '../../model/ipvs-scheduler.ts';
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { type FamilySettings, isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import {
@@ -40,8 +41,8 @@ import type { ServersSettings } from '../virtual-servers/state.ts';
 
 /** The settings of one family on which IPVS mode depends. */
 export interface IpvsSettings extends FamilySettings, ServersSettings {
-  /** Name of the IPVS scheduler in the kernel, for example `rr`. */
-  readonly scheduler: string;
+  /** Of Services that name none. */
+  readonly scheduler: SchedulerText;
 }
 
 const NEW = '-m conntrack --ctstate NEW';

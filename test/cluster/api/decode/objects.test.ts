@@ -51,6 +51,23 @@ function decodedServiceObject(object: unknown): Decoded<Service> {
   return { value: event.service, faults: event.faults, texts: event.faults.map(faultText) };
 }
 
+function withScheduler(text: string): Decoded<Service> {
+  const annotations = { 'slicewire.dev/ipvs-scheduler': text };
+  const metadata = { name: 'web', namespace: 'default', annotations };
+  return decodedServiceObject({ metadata, spec: { clusterIP: '10.96.0.1', ports: [PORT] } });
+}
+
+test('the scheduler of a Service is an annotation', () => {
+  assert.equal(withScheduler('mh').value?.ipvsScheduler, 'mh');
+  assert.equal(withScheduler(' sh, sh-port ').value?.ipvsScheduler, 'sh,sh-port');
+  assert.equal('ipvsScheduler' in (decodedService({}).value ?? {}), false);
+  const { value, texts } = withScheduler('best');
+  assert.equal(value?.ipvsScheduler, undefined);
+  assert.deepEqual(texts, [
+    'Service default/web: metadata.annotations["slicewire.dev/ipvs-scheduler"]: best: must begin with a scheduler of IPVS: rr, wrr, lc, wlc, lblc, lblcr, dh, sh, sed, nq, fo, ovf, mh, twos; the scheduler of the node is used (default used)',
+  ]);
+});
+
 function decodedSlice(fields: Fields, labels: Fields = { 'kubernetes.io/service-name': 'web' }): Decoded<Slice> {
   const metadata = { name: 'web-1', namespace: 'default', labels };
   const event = decodeSlice({ metadata, addressType: 'IPv4', ports: [PORT], ...fields }, 'default/web-1');

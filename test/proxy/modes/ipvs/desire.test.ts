@@ -38,6 +38,31 @@ describe('ipvs desire', () => {
     );
   });
 
+  it('gives a Service the scheduler of its annotation, changes it in place, and goes back to that of the node', async () => {
+    const { rig, kernel } = ipvsRig({ families: ['IPv4'] });
+    const web = (scheduler?: string) =>
+      service({
+        ...{ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } },
+        ...(scheduler === undefined ? {} : { annotations: { 'slicewire.dev/ipvs-scheduler': scheduler } }),
+      });
+    const other = service({ name: 'other', spec: { clusterIP: '10.96.0.11', ports: [{ port: 80 }] } });
+    rig.put(web('mh'), other, slice({ name: 'web-1', service: 'web', endpoints: ['10.1.0.1'] }));
+    const seen = async () => {
+      await rig.sync();
+      return (await kernel.servers()).map(({ address, scheduler, flags }) => `${address} ${scheduler} ${flags}`).sort();
+    };
+    assert.deepEqual(await seen(), ['10.96.0.10 mh 16', '10.96.0.11 rr 0']);
+    const written = kernel.written.length;
+    rig.put(web('sh,sh-port'));
+    assert.deepEqual(await seen(), ['10.96.0.10 sh 16', '10.96.0.11 rr 0']);
+    assert.deepEqual(
+      kernel.written.slice(written).map(({ kind }) => kind),
+      ['change-server'],
+    );
+    rig.put(web());
+    assert.deepEqual(await seen(), ['10.96.0.10 rr 0', '10.96.0.11 rr 0']);
+  });
+
   it('writes at most three messages for one endpoint, and starts no process, however many Services there are', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     const { rig, kernel, iptables } = made;
