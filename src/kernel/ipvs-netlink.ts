@@ -365,7 +365,14 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
   const known = SET_ERRORS[error.errno];
   if (known !== undefined) return new KernelError(known.failure, known.text);
   const what = write?.kind ?? '';
-  return new KernelError(failureOf(error.errno, what), error.message);
+  return new KernelError(failureOf(error.errno, what), `${error.message}${schedulerHint(error.errno, write)}`);
+}
+
+/** ENOENT for a server that is made or changed means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service, ip_vs_edit_service). */
+function schedulerHint(errno: number, write: KernelWrite | undefined): string {
+  if (errno !== ENOENT || (write?.kind !== 'add-server' && write?.kind !== 'change-server')) return '';
+  const { scheduler } = write.server;
+  return `; the kernel has no scheduler ${scheduler}: load the module ip_vs_${scheduler}`;
 }
 
 function failureOf(errno: number, what: string): IpvsFailure {
@@ -373,7 +380,6 @@ function failureOf(errno: number, what: string): IpvsFailure {
   // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
   const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
   const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
-  // ENOENT for a server that is made or changed means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service, ip_vs_edit_service).
   const needsScheduler = what === 'add-server' || what === 'change-server';
   if (isMissing || (errno === ENOENT && !needsScheduler)) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';

@@ -78,7 +78,5 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
   if (error === undefined || error.failure === 'exists') return;
   const isLeft = unremoved !== undefined && unremoved.failure !== 'missing';
   if (!hadDevice && !isLeft) await kernel.write([{ kind: 'remove-device' }], signal);
-  throw new IpvsUnusable(
-    `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
-  );
+  throw new IpvsUnusable(`--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}`);
 }

@@ -1,6 +1,7 @@
 /** The notes of an explanation: near misses, doubts about the sender, and limits of the answer. Pure. */
 
 import { type Address, cidrContains, endpointText, isLoopback } from '../../base/address.ts';
+import { schedulerSentence } from '../../proxy/model/ipvs-scheduler.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import { faultText, type Service } from '../../proxy/model/objects.ts';
 import { listText } from '../wire/format.ts';
@@ -32,12 +33,24 @@ export interface NotesInput {
 export async function notesOf(input: NotesInput): Promise<string[]> {
   const { unknown, subject, facts } = input;
   const near = subject === undefined ? await nearMisses(input) : rivals(input, subject);
-  return [...near, ...senderNotes(input), ...ownAddressNotes(input), ...unknown, limitOf(facts.by)];
+  const others = [...senderNotes(input), ...ownAddressNotes(input), ...schedulerNotes(input)];
+  return [...near, ...others, ...unknown, limitOf(facts.by)];
 }
 
 /** The rules of another proxy are read with all that other programs have around them, where iptables lists these. */
 function limitOf({ rules, mode }: ExplainFacts['by']): string {
   return rules !== undefined && MODES[mode].rulesBy === 'iptables' ? LIMIT_OF_OTHERS : LIMIT;
+}
+
+/** The shares of an answer are equal; a scheduler may choose otherwise. Rules balance where Pods and the node use all endpoints (docs/ipvs.md). */
+function schedulerNotes({ query: { to }, subject, family }: NotesInput): string[] {
+  const isByRules = subject !== undefined && subject.frontend.policy === 'Local' && subject.list === 'Cluster';
+  const { protocol, address, port } = to;
+  const found = isByRules ? undefined : family.installed.servers?.server({ protocol, address, port });
+  const sentence = found && schedulerSentence(found.server.scheduler);
+  return sentence === undefined
+    ? []
+    : [`${sentence} The shares of this answer are those of many connections of many clients.`];
 }
 
 /** As with NodeLocal DNSCache at the cluster IP of kube-dns (docs/neighbours.md). In IPVS mode not even the cache answers then. */

@@ -35,14 +35,24 @@ interface Shop {
   readonly status?: Record<string, unknown>;
   readonly endpoints?: readonly object[];
   readonly createdAt?: string;
+  readonly annotations?: Record<string, string>;
 }
 
 /** A Service of the namespace `shop`, with a slice where it has endpoints. */
-function shop({ name = 'web', ip = '10.96.0.10', spec = {}, status, endpoints, createdAt }: Shop): object[] {
+function shop({
+  name = 'web',
+  ip = '10.96.0.10',
+  spec = {},
+  status,
+  endpoints,
+  createdAt,
+  annotations,
+}: Shop): object[] {
   const of = {
     ...{ name, namespace: 'shop', spec: { clusterIP: ip, ports: [{ port: 80 }], ...spec } },
     ...(status === undefined ? {} : { status }),
     ...(createdAt === undefined ? {} : { createdAt }),
+    ...(annotations === undefined ? {} : { annotations }),
   };
   if (endpoints === undefined) return [service(of)];
   const own = { namespace: 'shop', service: name, addressType: 'IPv4' as const, endpoints };
@@ -60,6 +70,12 @@ const atNodePort = (nodePort: number, protocol = 'TCP') => ({
 });
 
 export const SITUATIONS: readonly Situation[] = [
+  {
+    name: 'a Service with a scheduler of its own',
+    modes: ['ipvs'],
+    objects: shop({ annotations: { 'slicewire.dev/ipvs-scheduler': 'sh,sh-port' }, endpoints: [here(11), away(12)] }),
+    questions: [[POD, 'svc/shop/web']],
+  },
   {
     name: 'no endpoints',
     objects: shop({}),

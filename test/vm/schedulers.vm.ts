@@ -1,0 +1,83 @@
+/** Each scheduler of IPVS as the annotation of a Service: real connections go as docs/ipvs.md says. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
+import { SCHEDULERS } from '../../src/proxy/model/ipvs-scheduler.ts';
+import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
+import { POD_PORT } from '../helpers/cli/lab/web.ts';
+import { service, slice } from '../helpers/cluster/objects.ts';
+import { shellCommands } from '../helpers/kernel/shell-commands.ts';
+import { NEVER } from '../helpers/proxy/rig.ts';
+
+/** Milliseconds: the machine may be emulated. */
+const PATIENCE = 300_000;
+const ENDPOINTS = [1, 2, 3];
+const CLIENT = 'pod-4';
+const CONNECTIONS = 12;
+
+/** With flags of sh and mh as well. */
+const ASKED = [...SCHEDULERS, 'sh,sh-port', 'mh,mh-fallback', 'mh,mh-port,mh-fallback'];
+/** The endpoints that one client gets, one connection after another. */
+const EVEN = ['rr', 'wrr'];
+const ONE = ['dh', 'fo', 'lblc', 'lblcr', 'sh', 'mh,mh-fallback'];
+const SOME = ['mh', 'mh,mh-port,mh-fallback', 'sh,sh-port', 'twos'];
+
+const addressOf = (i: number) => `10.96.7.${i + 1}`;
+
+describe('schedulers of IPVS', () => {
+  let lab: Lab;
+  let node: ManifestNode;
+
+  before(async () => {
+    lab = await Lab.create({ commands: shellCommands, pods: 4, remotePods: 0, signal: NEVER });
+    for (const n of ENDPOINTS) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
+    node = await ManifestNode.create(lab);
+    const endpoints = ENDPOINTS.map((n) => podAddress(n).v4);
+    const objects = ASKED.flatMap((scheduler, i) => [
+      service({
+        ...{ name: `web-${i}`, annotations: { 'slicewire.dev/ipvs-scheduler': scheduler } },
+        spec: { clusterIP: addressOf(i), ports: [{ port: 80 }] },
+      }),
+      slice({ name: `web-${i}-1`, service: `web-${i}`, ports: [{ name: '', port: POD_PORT }], endpoints }),
+    ]);
+    await node.write('web', ...objects);
+    const agent = node.start('--mode=ipvs', '--cluster-cidr', LAB.clusterCidr.v4);
+    await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+  });
+  after(async () => {
+    await node.clear();
+    await lab.remove();
+  });
+
+  it('are all in the kernel, each with its Service', async () => {
+    const servers = await lab.exec('node', 'ipvsadm', '-Sn');
+    for (const [i, scheduler] of ASKED.entries()) {
+      const [name = '', ...flags] = scheduler.split(',');
+      const line = servers.split('\n').find((one) => one.startsWith(`-A -t ${addressOf(i)}:80 `));
+      const wanted = scheduler === 'mh' ? ['mh-port'] : flags;
+      assert.match(`${line} `, new RegExp(` -s ${name} `));
+      const there = (/ -b (\S+)/.exec(line ?? '')?.[1] ?? '').split(',').filter((flag) => flag !== '');
+      assert.deepEqual(there.sort(), wanted.sort(), line);
+    }
+  });
+
+  for (const [i, scheduler] of ASKED.entries()) {
+    it(`${scheduler}: every connection is answered, by the endpoints that it should choose`, async () => {
+      const counts = new Map<string, number>();
+      for (let n = 0; n < CONNECTIONS; n++) {
+        const answer = await lab.ask(CLIENT, { address: addressOf(i), port: 80, timeout: 10_000 });
+        assert.ok(answer.outcome === 'reply', JSON.stringify(answer));
+        counts.set(answer.by, (counts.get(answer.by) ?? 0) + 1);
+      }
+      const shown = JSON.stringify([...counts]);
+      if (EVEN.includes(scheduler))
+        assert.deepEqual(
+          [...counts.values()],
+          ENDPOINTS.map(() => CONNECTIONS / 3),
+          shown,
+        );
+      if (ONE.includes(scheduler)) assert.equal(counts.size, 1, shown);
+      if (SOME.includes(scheduler)) assert.ok(counts.size > 1, shown);
+    });
+  }
+});
