@@ -57,7 +57,7 @@ describe('schedulers of IPVS', () => {
       const wanted = scheduler === 'mh' ? ['mh-port'] : flags;
       assert.match(`${line} `, new RegExp(` -s ${name} `));
       const there = (/ -b (\S+)/.exec(line ?? '')?.[1] ?? '').split(',').filter((flag) => flag !== '');
-      assert.deepEqual(there.sort(), wanted.sort(), line);
+      assert.deepEqual(there.sort(), wanted.sort(), servers);
     }
   });
 
