@@ -81,7 +81,7 @@ export async function readAnyTable(
   return (await settled(socket, id, generation, read))?.state;
 }
 
-/** What `read` reads of a table, if possible without a write of any program in between. */
+/** The result of `read`, if possible without a write of any program in between. */
 async function settled<T>(
   socket: NetlinkSocket,
   id: TableId,

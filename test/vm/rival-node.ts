@@ -29,7 +29,8 @@ export function withDefaults(object: object): object {
   if (kind === 'EndpointSlice') return { ...object, ports: ports.map(tcp) };
   if (spec === undefined) return object;
   const policies = { internalTrafficPolicy: 'Cluster', externalTrafficPolicy: 'Cluster', sessionAffinity: 'None' };
-  const families = { clusterIPs: [spec.clusterIP], ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' };
+  const ipFamilies = [spec.clusterIP.includes(':') ? 'IPv6' : 'IPv4'];
+  const families = { clusterIPs: [spec.clusterIP], ipFamilies, ipFamilyPolicy: 'SingleStack' };
   return { ...object, spec: { type: 'ClusterIP', ...policies, ...families, ...spec, ports: spec.ports.map(tcp) } };
 }
 

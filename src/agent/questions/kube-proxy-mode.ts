@@ -3,7 +3,7 @@
 import { WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
 import type { ModeName } from '../../proxy/model/modes.ts';
-import { HAIRPIN, OUT_FILTER, SERVICES } from '../../proxy/modes/netfilter/names.ts';
+import { HAIRPIN, POSTROUTING, SERVICES } from '../../proxy/modes/netfilter/names.ts';
 import { servicesUseSets } from '../choose-mode.ts';
 import type { ChooseMode } from '../load-config.ts';
 import { type Platform, realPlatform } from '../platform.ts';
@@ -36,10 +36,14 @@ function twoText(mode: ModeName): string {
   return `kube-proxy has rules of ${mode} mode and of nftables mode on this node, and packets pass both: one of them is left from before, and "kube-proxy --cleanup" removes both before kube-proxy starts again`;
 }
 
-/** Chains that slicewire alone has: in iptables mode, and in IPVS mode. */
+/**
+ * Rules that slicewire alone has, in chains that kube-proxy writes anew when it takes over: a jump of iptables mode, and a set of IPVS mode.
+ * slicewire's other chains may stay (docs/install/kubeadm.md, "Back").
+ */
 const OURS_ALONE = [
-  { table: 'nat', chain: HAIRPIN },
-  { table: 'mangle', chain: OUT_FILTER },
+  { chain: POSTROUTING, words: `-j ${HAIRPIN}` },
+  { chain: SERVICES, words: '--match-set KUBE-IPVS-DETOUR ' },
+  { chain: SERVICES, words: '--match-set KUBE-6-IPVS-DETOUR ' },
 ] as const;
 
 /** Whose chain KUBE-SERVICES of the table nat is. */
@@ -50,7 +54,10 @@ async function chainsOn(
   let isThere = false;
   for (const tool of tools) {
     if (!(await tool.hasChain({ table: 'nat', chain: SERVICES }, signal))) continue;
-    for (const chain of OURS_ALONE) if (await tool.hasChain(chain, signal)) return 'of slicewire';
+    for (const { chain, words } of OURS_ALONE) {
+      const rules = (await tool.rules({ table: 'nat', chain }, signal)) ?? [];
+      if (rules.some((rule) => `${rule} `.includes(words))) return 'of slicewire';
+    }
     isThere = true;
   }
   return isThere ? 'of kube-proxy' : 'none';

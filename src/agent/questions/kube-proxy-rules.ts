@@ -8,7 +8,7 @@ import type { FrontendAt } from '../../proxy/model/claims.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import type { Memories, ModeInspection } from '../../proxy/modes/inspection.ts';
 import { amongOthers, everyChain } from '../../proxy/modes/netfilter/every-chain.ts';
-import { SERVICES } from '../../proxy/modes/netfilter/names.ts';
+import { NODE_PORTS, SERVICES } from '../../proxy/modes/netfilter/names.ts';
 import { frontendOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
 import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
 import { protocolOf } from '../../proxy/modes/nft-table/element-bytes.ts';
@@ -128,6 +128,7 @@ async function ofChains({ config, inspection, signal }: RulesInput): Promise<Kub
 const NODE_PORT_SETS = [
   ['KUBE-NODE-PORT-TCP', 'TCP'],
   ['KUBE-NODE-PORT-UDP', 'UDP'],
+  ['KUBE-NODE-PORT-SCTP-HASH', 'SCTP'],
 ] as const;
 
 /** Virtual servers at the addresses of Services, and node ports. Servers at other addresses may be another program's. */
@@ -142,7 +143,9 @@ async function frontendsOfServers(signal: AbortSignal): Promise<FrontendAt[]> {
         if (ours.has(address)) found.push({ family, protocol, address, port });
       for (const [set, protocol] of NODE_PORT_SETS) {
         const entries = (await kernel.readSet(setName(family, set)))?.entries ?? [];
-        found.push(...entries.map((port) => ({ family, protocol, address: undefined, port: Number(port) })));
+        // `30080`, or `192.0.2.1,sctp:30080`.
+        const ports = new Set(entries.map((entry) => Number(entry.slice(entry.lastIndexOf(':') + 1))));
+        found.push(...[...ports].map((port) => ({ family, protocol, address: undefined, port })));
       }
     }
     return found;
@@ -153,7 +156,7 @@ async function frontendsOfServers(signal: AbortSignal): Promise<FrontendAt[]> {
 
 /** In IPVS mode no rule names a destination. */
 function frontendsIn(rules: RulesView, family: Family): FrontendAt[] {
-  return [SERVICES, 'KUBE-NODEPORTS'].flatMap((chain) =>
+  return [SERVICES, NODE_PORTS].flatMap((chain) =>
     (rules.chain('nat', chain) ?? []).flatMap(({ text }) => {
       const frontend = frontendOfRule(text);
       return frontend === undefined ? [] : [{ family, ...frontend }];

@@ -185,10 +185,8 @@ export class Queries implements Answers {
       );
       const { of } = this.#parts;
       if (of === undefined) return exposure;
-      const { differences, count } = await this.#verifyOthers({ of, signal, isOutsideAlone: true });
-      const more = count - differences.length;
-      const left = more === 0 ? [] : [`${countText(more, 'more connection')} from outside go elsewhere.`];
-      return { ...exposure, problems: [...exposure.problems, ...differences.map(outsideProblem), ...left] };
+      const found = await this.#verifyOthers({ of, signal, isOutsideAlone: true });
+      return { ...exposure, problems: [...exposure.problems, ...outsideProblems(found)] };
     });
   }
 }
@@ -209,7 +207,19 @@ function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'byName'>): v
   throw new WrongQuestion(`there is no Service ${key}, and there was none in this time${meant}`);
 }
 
-/** A connection from outside that the rules of another proxy lead elsewhere. */
+/** Connections from outside that the rules of another proxy lead elsewhere than the list says, which is made from the objects. */
+function outsideProblems({
+  differences,
+  count,
+  onPurpose = [],
+  onPurposeCount = 0,
+  notes = [],
+}: Verification): string[] {
+  const more = count + onPurposeCount - differences.length - onPurpose.length;
+  const left = more === 0 ? [] : [`${countText(more, 'more connection')} from outside go elsewhere.`];
+  return [...[...differences, ...onPurpose].map(outsideProblem), ...left, ...notes.map((note) => `Note: ${note}.`)];
+}
+
 function outsideProblem({ object, found, wanted, causes = [] }: VerifiedDifference): string {
   return [`A connection ${object} is ${found.join(', ')}, and should be ${wanted.join(', ')}.`, ...causes].join(' ');
 }

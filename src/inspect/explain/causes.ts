@@ -1,8 +1,9 @@
 /** Why the rules of another proxy lead a packet elsewhere than the objects say, as sentences. Pure. */
 import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { isOurs } from '../../proxy/modes/netfilter/names.ts';
 import { listText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
-import type { Fate, WalkStep } from './packet.ts';
+import { backendsOf, type Fate, type WalkStep } from './packet.ts';
 import { socketOf } from './rule.ts';
 
 interface CausesInput {
@@ -16,7 +17,7 @@ interface CausesInput {
 /** At least one where the fates differ. */
 export function causesOf({ installed, desired, service, facts }: CausesInput): string[] {
   const stopped = installed.find(({ kind, way }) => isStopped(kind) && way.length > 0 && !has(desired, kind));
-  if (stopped !== undefined) return [stoppedText(stopped)];
+  if (stopped !== undefined) return [stoppedText(stopped, service, facts)];
   if (isAlikeButForTheSource(installed, desired)) return [sourceText(installed)];
   const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
   if (there.size === 0) return [noneText(service, facts)];
@@ -64,14 +65,16 @@ function has(fates: readonly Fate[], kind: Fate['kind']): boolean {
   return fates.some((fate) => fate.kind === kind);
 }
 
-function backendsOf(fates: readonly Fate[]): Map<string, Fate> {
-  return new Map(fates.filter(({ kind }) => kind === 'balanced').map((fate) => [fate.backend, fate]));
-}
-
 /** The last step decided. It may be a rule of a third program. */
-function stoppedText({ kind, way }: Fate): string {
+function stoppedText({ kind, way }: Fate, service: ServiceKey | undefined, facts: CausesInput['facts']): string {
   const { table, chain, rule } = way.at(-1) as WalkStep;
-  return `The rule "${rule}" of ${table} ${chain} ${kind === 'dropped' ? 'drops' : 'refuses'} it.`;
+  const verb = kind === 'dropped' ? 'drops' : 'refuses';
+  const of = service === undefined ? 'this destination' : `Service ${service}`;
+  if (table === 'ipvs') return `${nameOf(facts)}'s virtual server has no endpoint for ${of}, and ${verb} it.`;
+  const isTheirs = table === 'filter' || table === 'nat' || table === 'mangle' ? isOurs(table, chain) : true;
+  const at = `rule "${rule}" of ${table} ${chain}`;
+  if (!isTheirs) return `The ${at} ${verb} it.`;
+  return `${nameOf(facts)} ${verb} it by the ${at}: it has no endpoint for ${of}, or a sync of it failed or is late.`;
 }
 
 function noneText(service: ServiceKey | undefined, facts: CausesInput['facts']): string {

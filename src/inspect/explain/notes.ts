@@ -18,7 +18,7 @@ const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
 const LIMIT_OF_OTHERS =
-  'Only the tables filter, nat and mangle of iptables were looked at: a NetworkPolicy elsewhere or the network may still drop the packet.';
+  'Only rules of iptables in the tables filter and nat, and in mangle PREROUTING and OUTPUT, were looked at: a NetworkPolicy elsewhere or the network may still drop the packet.';
 
 export interface NotesInput {
   readonly query: PacketQuery;

@@ -1,13 +1,14 @@
 /**
- * What kube-proxy does on purpose and slicewire does otherwise (docs/iptables.md, docs/ipvs.md: "Better than kube-proxy"; docs/semantics.md).
- * A connection that differs by such a rule alone is as kube-proxy means it. Pure.
+ * Differences between kube-proxy and slicewire on purpose (docs/iptables.md, docs/ipvs.md: "Better than kube-proxy"; docs/semantics.md). Each
+ * predicts where kube-proxy sends a connection; one that goes elsewhere is a difference like any other. Pure.
  */
 import { endpointText, familyOf } from '../../base/address.ts';
 import { portKey } from '../../proxy/model/endpoints.ts';
 import { MODES, type ModeName } from '../../proxy/model/modes.ts';
-import type { Service, Slice } from '../../proxy/model/objects.ts';
+import type { Endpoint, ServiceKey } from '../../proxy/model/objects.ts';
+import type { Backend, ServicePort } from '../../proxy/model/service-port.ts';
 import type { ExplainFacts } from './facts.ts';
-import type { Fate } from './packet.ts';
+import { areStopped, backendsOf, type Fate } from './packet.ts';
 import type { PacketQuery } from './packet-query.ts';
 import type { Subject } from './subject.ts';
 
@@ -19,99 +20,137 @@ export interface Divergence {
   readonly subject: Subject;
   readonly mode: ModeName;
   readonly objects: Pick<ExplainFacts['objects'], 'services' | 'slicesOf'>;
+  readonly ports: ReadonlyMap<string, ServicePort>;
 }
 
 interface Purpose {
   readonly why: string;
-  readonly applies: (divergence: Divergence) => boolean;
+  /** Whether kube-proxy means it to be as it is. */
+  readonly predicts: (divergence: Divergence) => boolean;
 }
 
 const PURPOSES: readonly Purpose[] = [
   {
     why: "kube-proxy refuses an external address without endpoints to others alone, and lets the node's own packets leave the node; slicewire refuses them, too (docs/semantics.md 6.4).",
-    applies: ({ installed, desired, query, subject }) =>
+    predicts: ({ installed, desired, query, subject: { port, frontend } }) =>
       query.from.what === 'node' &&
-      isExternal(subject) &&
-      isStopped(desired) &&
-      installed.every(({ kind }) => kind === 'untouched'),
+      (frontend.role === 'external-ip' || frontend.role === 'load-balancer') &&
+      !port.hasAny &&
+      areStopped(desired) &&
+      installed.every(({ kind, masqueraded }) => kind === 'untouched' && !masqueraded),
   },
   {
     why: 'kube-proxy opens an address of a load balancer to a family without a source range, and to everybody where no range can be read; slicewire closes it (docs/semantics.md 1.8).',
-    applies: (divergence) => isOpenedByThem(divergence) && divergence.subject.port.sourceRanges?.length === 0,
+    predicts: ({ installed, desired, subject }) =>
+      isOfBalancer(subject) &&
+      subject.port.sourceRanges?.length === 0 &&
+      areStopped(desired) &&
+      goesTo(installed, subject.port[listOf(subject)]),
   },
   {
     why: 'The address is both an external IP and the one of the load balancer. With kube-proxy it bypasses the source ranges, with slicewire it has them (docs/semantics.md 1.14).',
-    applies: (divergence) => isOpenedByThem(divergence) && hasAddressTwice(divergence),
+    predicts: ({ installed, desired, query: { to }, subject }) =>
+      isOfBalancer(subject) &&
+      subject.service.externalIPs.includes(to.address) &&
+      areStopped(desired) &&
+      goesTo(installed, subject.port[listOf(subject)]),
   },
   {
-    why: 'IPVS mode of kube-proxy sends a connection from outside to endpoints of other nodes where policy Local has none on this node; slicewire drops it (docs/semantics.md 4.1).',
-    applies: (divergence) =>
-      MODES[divergence.mode].balancesBy === 'virtual servers' &&
-      divergence.query.from.what === 'outside' &&
-      divergence.subject.frontend.policy === 'Local' &&
-      isOpenedByThem(divergence),
+    why: 'In IPVS mode of kube-proxy an address of policy Local has the endpoints of this node, or all of them where this node has none, whoever asks, and the packets of the node are not masqueraded; slicewire keeps the policy for clients outside (docs/semantics.md 4.1).',
+    predicts: ({ installed, mode, subject: { port, frontend } }) =>
+      MODES[mode].balancesBy === 'virtual servers' &&
+      frontend.policy === 'Local' &&
+      goesTo(installed, port.local.length > 0 ? port.local : port.cluster),
   },
   {
     why: 'Some endpoints are in two slices with different conditions. kube-proxy takes the one that it meets last, slicewire the one of most use (docs/semantics.md 2.4).',
-    applies: differsInDoubles,
+    predicts: differsInDoubles,
   },
   {
     why: 'Several Services claim this address and port. kube-proxy writes the rules of all of them, slicewire those of one (docs/semantics.md 1.14).',
-    applies: hasOtherClaims,
+    predicts: ({ installed, query: { to }, subject, objects, ports }) => {
+      const claims = claimsOf(objects).get(claimKey(subject, to)) ?? [];
+      if (claims.length < 2) return false;
+      const backends = [...ports.values()].filter(({ service, protocol, family }) => {
+        return claims.includes(service) && protocol === to.protocol && family === to.family;
+      });
+      const theirs = new Set(backends.flatMap(({ cluster }) => cluster.map(({ text }) => text)));
+      const there = [...backendsOf(installed).keys()];
+      return there.length === installed.length && there.every((backend) => theirs.has(backend));
+    },
   },
 ];
 
 /** A sentence; undefined for a difference that is no such purpose. */
 export function purposeOf(divergence: Divergence): string | undefined {
-  return PURPOSES.find(({ applies }) => applies(divergence))?.why;
+  return PURPOSES.find(({ predicts }) => predicts(divergence))?.why;
 }
 
-function isStopped(fates: readonly Fate[]): boolean {
-  return fates.every(({ kind }) => kind === 'dropped' || kind === 'rejected');
+function isOfBalancer({ frontend: { role } }: Subject): boolean {
+  return role === 'load-balancer';
 }
 
-function isOpenedByThem({ installed, desired }: Divergence): boolean {
-  return isStopped(desired) && installed.every(({ kind }) => kind === 'balanced');
+function listOf({ list }: Subject): 'local' | 'cluster' {
+  return list === 'Local' ? 'local' : 'cluster';
 }
 
-function isExternal({ frontend: { role } }: Subject): boolean {
-  return role === 'external-ip' || role === 'load-balancer';
+/** Whether connections go to these endpoints, to all of them and to no other. */
+function goesTo(fates: readonly Fate[], backends: readonly Backend[]): boolean {
+  const there = backendsOf(fates);
+  const isAll = fates.every(({ kind }) => kind === 'balanced') && there.size === backends.length;
+  return isAll && backends.length > 0 && backends.every(({ text }) => there.has(text));
 }
 
-function hasAddressTwice({ query: { to }, subject: { service } }: Divergence): boolean {
-  return service.externalIPs.includes(to.address) && service.loadBalancerIPs.includes(to.address);
-}
-
-/** Whether every endpoint that one side alone sends to is in several slices of the Service. */
+/** Whether every endpoint that one side alone sends to is in several slices of the Service, with different conditions. */
 function differsInDoubles({ installed, desired, subject: { service, spec }, objects }: Divergence): boolean {
-  const [there, wanted] = [backends(installed), backends(desired)];
-  const apart = [...there].filter((one) => !wanted.has(one)).concat([...wanted].filter((one) => !there.has(one)));
-  if (apart.length === 0) return false;
-  const counts = new Map<string, number>();
-  for (const slice of objects.slicesOf(service.key))
-    for (const pair of pairsOf(slice, portKey(spec.name, spec.protocol))) counts.set(pair, (counts.get(pair) ?? 0) + 1);
-  return apart.every((one) => (counts.get(one) ?? 0) > 1);
+  const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
+  // A Service without any rule is a difference, whatever its endpoints are.
+  if (installed.some(({ kind }) => kind === 'untouched')) return false;
+  const apart = [...new Set(there.keys()).symmetricDifference(new Set(wanted.keys()))];
+  const states = new Map<string, Set<string>>();
+  const key = portKey(spec.name, spec.protocol);
+  for (const { ports, endpoints } of objects.slicesOf(service.key)) {
+    for (const { name, protocol, port } of ports) {
+      if (portKey(name, protocol) !== key) continue;
+      for (const endpoint of endpoints) {
+        const pair = endpointText(endpoint.address, port);
+        states.set(pair, (states.get(pair) ?? new Set()).add(stateOf(endpoint)));
+      }
+    }
+  }
+  return apart.length > 0 && apart.every((pair) => (states.get(pair)?.size ?? 0) > 1);
 }
 
-function backends(fates: readonly Fate[]): ReadonlySet<string> {
-  return new Set(fates.flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : [])));
+function stateOf({ ready, serving, terminating }: Endpoint): string {
+  return `${ready} ${serving} ${terminating}`;
 }
 
-function pairsOf({ ports, endpoints }: Slice, key: string): string[] {
-  const asked = ports.filter(({ name, protocol }) => portKey(name, protocol) === key);
-  return asked.flatMap(({ port }) => endpoints.map(({ address }) => endpointText(address, port)));
+/** The Services that claim an address and port, or a node port, by `claimKey`. */
+type Claims = ReadonlyMap<string, readonly ServiceKey[]>;
+
+const CLAIMS = new WeakMap<object, Claims>();
+
+/** Made once for all questions about the same objects. */
+function claimsOf(objects: Divergence['objects']): Claims {
+  const known = CLAIMS.get(objects);
+  if (known !== undefined) return known;
+  const found = new Map<string, ServiceKey[]>();
+  const claim = (key: string, service: ServiceKey) => {
+    const before = found.get(key);
+    if (before === undefined) found.set(key, [service]);
+    else if (!before.includes(service)) before.push(service);
+  };
+  for (const { key, clusterIPs, externalIPs, loadBalancerIPs, ports } of objects.services()) {
+    for (const { protocol, port, nodePort } of ports) {
+      for (const address of [...clusterIPs, ...externalIPs, ...loadBalancerIPs])
+        claim(`${protocol} ${endpointText(address, port)}`, key);
+      if (nodePort !== 0) for (const address of clusterIPs) claim(`${protocol} ${familyOf(address)} ${nodePort}`, key);
+    }
+  }
+  CLAIMS.set(objects, found);
+  return found;
 }
 
-function hasOtherClaims({ query: { to }, subject, objects }: Divergence): boolean {
-  const isNodePort = subject.frontend.role === 'node-port';
-  const claims = ({ key, clusterIPs, externalIPs, loadBalancerIPs, ports }: Service) =>
-    key !== subject.service.key &&
-    (isNodePort
-      ? clusterIPs.some((address) => familyOf(address) === to.family)
-      : [...clusterIPs, ...externalIPs, ...loadBalancerIPs].includes(to.address)) &&
-    ports.some(
-      ({ protocol, port, nodePort }) => protocol === to.protocol && (isNodePort ? nodePort : port) === to.port,
-    );
-  for (const service of objects.services()) if (claims(service)) return true;
-  return false;
+function claimKey({ frontend }: Subject, { protocol, family, address, port }: PacketQuery['to']): string {
+  return `${protocol} ${frontend.role === 'node-port' ? `${family} ${port}` : endpointText(address, port)}`;
 }

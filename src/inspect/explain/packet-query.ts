@@ -299,6 +299,18 @@ const OTHER_DEVICE = 'uplink0';
 /** Addresses for documentation (RFC 5737, RFC 3849), which no Pod and no node has. */
 const OUTSIDE: Readonly<Record<Family, Address>> = { IPv4: '192.0.2.77' as Address, IPv6: '2001:db8::77' as Address };
 
+/** A sender of verify: a Pod of this node with this address, this node, or a client outside, by default with an example address. */
+export function senderTo(
+  to: PacketDestination,
+  { what, address }: { readonly what: PacketSender['what']; readonly address?: Address | undefined },
+  family: FamilyFacts,
+): PacketSender {
+  if (what === 'node') return nodeSender('node', to, family);
+  if (what === 'pod' && address !== undefined) return podSender(address, { address, isHere: true }, family);
+  const isExample = address === undefined;
+  return outsideSender(address ?? 'outside', { address: address ?? OUTSIDE[to.family], isExample }, family);
+}
+
 function readSender(text: string, to: PacketDestination, facts: ExplainFacts): PacketSender {
   const family = facts.families.get(to.family);
   if (family === undefined) throw new WrongQuestion(`this node does not serve ${to.family}`);

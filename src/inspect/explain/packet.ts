@@ -141,6 +141,16 @@ export function stopped({ state, verdict }: WalkOutcome): Fate {
   return { kind, backend: '', masqueraded: false, probability: state.probability, way: wayOf(state) };
 }
 
+/** Whether a packet is refused or dropped in every case. */
+export function areStopped(fates: readonly Fate[]): boolean {
+  return fates.every(({ kind }) => kind === 'dropped' || kind === 'rejected');
+}
+
+/** The fates of packets that are sent to an endpoint, by `ip:port`. */
+export function backendsOf(fates: readonly Fate[]): Map<string, Fate> {
+  return new Map(fates.filter(({ kind }) => kind === 'balanced').map((fate) => [fate.backend, fate]));
+}
+
 /** Of a packet that is not stopped. */
 export function fateOf(state: PacketState): Fate {
   const { dnat, masqueraded, probability } = state;

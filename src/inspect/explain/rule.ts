@@ -14,13 +14,24 @@ import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/set
 import { isDeviceNamed, isLocal, type NodeOfPacket, type Packet, type PacketState } from './packet.ts';
 
 type RuleMatch =
-  | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
   | {
-      readonly of: 'protocol' | 'device' | 'connection state' | 'memory';
+      readonly of: 'source' | 'destination' | 'original destination' | 'virtual address';
+      readonly net: Net;
+      readonly inverted: boolean;
+    }
+  /** The packet came in by a port of a bridge. */
+  | { readonly of: 'bridge port'; readonly inverted: boolean }
+  | {
+      readonly of: 'protocol' | 'device' | 'connection state' | 'memory' | 'virtual protocol';
       readonly value: string;
       readonly inverted: boolean;
     }
-  | { readonly of: 'port'; readonly first: number; readonly last: number; readonly inverted: boolean }
+  | {
+      readonly of: 'port' | 'virtual port';
+      readonly first: number;
+      readonly last: number;
+      readonly inverted: boolean;
+    }
   | { readonly of: 'mark'; readonly value: number; readonly mask: number; readonly inverted: boolean }
   /** The address is one of this node's. */
   | { readonly of: 'local source' | 'local destination'; readonly inverted: boolean }
@@ -60,6 +71,9 @@ const MODULES = new Set([
   'tcp',
   'udp',
   'sctp',
+  // Of packets that IPVS sends: the virtual server that they came to (iptables-extensions(8)).
+  'ipvs',
+  'physdev',
   // Counts only: kube-proxy's metrics of packets that its rules accept or drop.
   'nfacct',
 ]);
@@ -157,10 +171,13 @@ function readOption(draft: RuleDraft, { option, inverted, values }: Option): num
       if (ignored !== undefined) return inverted ? undefined : ignored;
       const match = matchOf({ option, inverted, values });
       if (match !== undefined) draft.matches.push(match);
-      return match && (match.of === 'set' ? 2 : 1);
+      return match && (VALUES[match.of] ?? 1);
     }
   }
 }
+
+/** Values of an option other than one. */
+const VALUES: Readonly<Partial<Record<RuleMatch['of'], number>>> = { set: 2, 'bridge port': 0 };
 
 function matchOf({ option, inverted, values: [value = '', second = ''] }: Option): RuleMatch | undefined {
   switch (option) {
@@ -170,6 +187,18 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
       return ofNet('destination', value, inverted);
     case '--ctorigdst':
       return ofNet('original destination', value, inverted);
+    case '--vaddr':
+      return ofNet('virtual address', value, inverted);
+    case '--vport': {
+      const port = portOf(value);
+      return port === undefined ? undefined : { of: 'virtual port', first: port, last: port, inverted };
+    }
+    case '--vproto': {
+      const protocol = PROTOCOL_NUMBERS[value];
+      return protocol === undefined ? undefined : { of: 'virtual protocol', value: protocol, inverted };
+    }
+    case '--physdev-is-in':
+      return { of: 'bridge port', inverted };
     case '-p':
       return { of: 'protocol', value: value.toUpperCase(), inverted };
     case '-i':
@@ -197,7 +226,14 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
   }
 }
 
-function ofNet(of: 'source' | 'destination' | 'original destination', text: string, inverted: boolean) {
+/** As iptables-save prints protocols of the match `ipvs` (IANA). */
+const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'TCP', '17': 'UDP', '132': 'SCTP' };
+
+function ofNet(
+  of: 'source' | 'destination' | 'original destination' | 'virtual address',
+  text: string,
+  inverted: boolean,
+) {
   const cidr = parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
   return cidr && { of, net: netOf(cidr), inverted };
 }
@@ -251,6 +287,15 @@ function holds(match: RuleMatch, state: PacketState, around: Surroundings): bool
       return isHeldBy(match.net, octets.of(state.destination));
     case 'original destination':
       return isHeldBy(match.net, octets.of(packet.destination));
+    case 'virtual address':
+      return isOfServer(state, around) && isHeldBy(match.net, octets.of(packet.destination));
+    case 'virtual port':
+      return isOfServer(state, around) && packet.port === match.first;
+    case 'virtual protocol':
+      return isOfServer(state, around) && packet.protocol === match.value;
+    case 'bridge port':
+      // Only where br_netfilter shows a bridge's packets to iptables. kube-proxy accepts such packets earlier or later, and does nothing else.
+      return false;
     case 'protocol':
       return packet.protocol === match.value;
     case 'device':
@@ -275,6 +320,12 @@ function holds(match: RuleMatch, state: PacketState, around: Surroundings): bool
   }
 }
 
+/** Whether IPVS sent the packet to an endpoint, and no rule did. */
+function isOfServer({ dnat }: PacketState, { packet, servers }: Surroundings): boolean {
+  const { protocol, destination: address, port } = packet;
+  return dnat !== undefined && servers?.server({ protocol, address, port }) !== undefined;
+}
+
 /** The entry that the packet's addresses and port make: `10.96.0.10,tcp:80,10.244.1.1` of `dst,dst,src`. */
 function isInSet(
   { set, which: [first, second, third] }: Extract<RuleMatch, { of: 'set' }>,
@@ -286,7 +337,7 @@ function isInSet(
   if (second === undefined) {
     return has(first === 'src' ? source : destination) || (first === 'dst' && has(String(port)));
   }
-  const socket = `${destination},${protocol.toLowerCase()}:${port}`;
+  const socket = `${first === 'src' ? source : destination},${protocol.toLowerCase()}:${port}`;
   if (third === undefined) return has(socket);
   if (has(`${socket},${source}`)) return true;
   return SETS.get(set) === true && nets.of(source).some((net) => has(`${socket},${net}`));

@@ -3,7 +3,7 @@
  * test/vm send the same packets through the real kernel, so that this interpreter is checked, too.
  */
 
-import { type Address, endpointText } from '../../base/address.ts';
+import { endpointText } from '../../base/address.ts';
 import type { Rule, Table } from '../../proxy/modes/netfilter/rules.ts';
 import type { RulesView, ServersView, ServerView } from '../../proxy/modes/view.ts';
 import { destinationKey, destinationText, serverText } from '../../proxy/modes/virtual-servers/tracked-objects.ts';
@@ -44,8 +44,13 @@ interface RulePlace {
   readonly chain: string;
   readonly line: Rule;
   readonly rule: ParsedRule;
-  /** The Service that the rule names, or the rules that led to its chain. */
-  readonly owner: Rule['owner'];
+  /** The Service of the rules that led to its chain. */
+  readonly caller: Rule['owner'];
+}
+
+/** The Service that the rule names, or the rules that led to its chain. To look for it costs more than most rules, which do not match. */
+function ownerOf({ line, caller }: RulePlace): Rule['owner'] {
+  return line.owner ?? caller;
 }
 
 interface RuleEndings {
@@ -93,7 +98,7 @@ export class RulesWalk {
     const { packet } = this.#surroundings;
     const start = startOf(packet);
     const isSent = packet.device === undefined;
-    const mangled: WalkOutcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
+    const mangled = this.#hook('mangle', isSent ? 'OUTPUT' : 'PREROUTING', start);
     const fates: Fate[] = [];
     for (const outcome of mangled) {
       // Packets that conntrack finds invalid are not translated.
@@ -187,8 +192,8 @@ export class RulesWalk {
     if (rules === undefined) return undefined;
     let going: PacketState[] = [start];
     const done: WalkOutcome[] = [];
-    for (const line of rulesFor(rules, start.destination)) {
-      const place: RulePlace = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
+    for (const line of rulesFor(rules, start)) {
+      const place: RulePlace = { table, chain, line, rule: this.#read(line.text), caller: owner };
       const next: PacketState[] = [];
       for (const state of going) this.#rule(place, state, { next, done });
       going = next;
@@ -240,7 +245,7 @@ export class RulesWalk {
   #enter(place: RulePlace, state: PacketState, { next, done }: RuleEndings): void {
     const { target, isGoto } = place.rule;
     const entered = stepped(state, stepOf(place, { kind: isGoto ? 'goto' : 'jump', chain: target }));
-    const outcomes = this.#chain(place.table, target, entered, place.owner);
+    const outcomes = this.#chain(place.table, target, entered, ownerOf(place));
     if (outcomes === undefined) {
       const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
       this.#note(place, `${what}; it is taken as having no effect`);
@@ -265,19 +270,22 @@ const LONG_CHAIN = 64;
 
 /** Rules of a long chain, by their place in it. */
 interface LongChain {
-  /** By the one address that they are for. */
+  /** By the one address, or the one port, that they are for: `10.96.0.10`, `:30080`. */
   readonly byDestination: ReadonlyMap<string, readonly number[]>;
   readonly others: readonly number[];
 }
 
 const LONG_CHAINS = new WeakMap<readonly Rule[], LongChain>();
 
-/** The rules that can match a packet to this address, in order: kube-proxy has a chain with a rule for each Service, which is for one address. */
-function rulesFor(rules: readonly Rule[], destination: Address): readonly Rule[] {
+/** The rules that can match a packet to this destination, in order: kube-proxy has chains with a rule for each Service, or for each node port. */
+function rulesFor(
+  rules: readonly Rule[],
+  { destination, port }: Pick<PacketState, 'destination' | 'port'>,
+): readonly Rule[] {
   if (rules.length < LONG_CHAIN) return rules;
   const { byDestination, others } = LONG_CHAINS.get(rules) ?? indexed(rules);
-  const own = byDestination.get(destination);
-  const places = own === undefined ? others : [...own, ...others].sort((a, b) => a - b);
+  const own = [...(byDestination.get(destination) ?? []), ...(byDestination.get(`:${port}`) ?? [])];
+  const places = own.length === 0 ? others : [...own, ...others].sort((a, b) => a - b);
   return places.flatMap((place) => rules[place] ?? []);
 }
 
@@ -285,9 +293,9 @@ function indexed(rules: readonly Rule[]): LongChain {
   const byDestination = new Map<string, number[]>();
   const others: number[] = [];
   for (const [place, { text }] of rules.entries()) {
-    const [, address] = /^-d (\S+)\/(?:32|128) /.exec(text) ?? [];
-    const own = address === undefined ? others : byDestination.get(address);
-    if (own === undefined) byDestination.set(address ?? '', [place]);
+    const key = destinationOf(text);
+    const own = key === undefined ? others : byDestination.get(key);
+    if (own === undefined) byDestination.set(key ?? '', [place]);
     else own.push(place);
   }
   const found = { byDestination, others };
@@ -295,12 +303,21 @@ function indexed(rules: readonly Rule[]): LongChain {
   return found;
 }
 
+/** The key of a rule in `LongChain`; undefined for one that may match many destinations. */
+function destinationOf(text: string): string | undefined {
+  const [, address] = /^-d (\S+)\/(?:32|128) /.exec(text) ?? [];
+  if (address !== undefined) return address;
+  const [, port] = /^(?:[^"!]|"[^"]*")*? --dport (\d+) /.exec(text) ?? [];
+  return port === undefined ? undefined : `:${port}`;
+}
+
 function accepted(state: PacketState): WalkOutcome[] {
   return [{ state, verdict: 'accept' }];
 }
 
-function stepOf({ table, chain, line, rule: { chance }, owner }: RulePlace, effect: Effect): WalkStep {
-  return { table, chain, rule: line.text, effect, share: chance, owner };
+function stepOf(place: RulePlace, effect: Effect): WalkStep {
+  const { table, chain, line, rule } = place;
+  return { table, chain, rule: line.text, effect, share: rule.chance, owner: ownerOf(place) };
 }
 
 /**

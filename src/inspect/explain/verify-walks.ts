@@ -4,17 +4,20 @@
  */
 import { type Address, endpointText, FAMILIES, type Family, familyOf } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
-import { API_VERSION, WrongQuestion } from '../wire/envelope.ts';
+import { unfiltered } from '../../proxy/modes/netfilter/every-chain.ts';
+import { isOurs } from '../../proxy/modes/netfilter/names.ts';
+import type { FamilyView } from '../../proxy/modes/view.ts';
+import { API_VERSION } from '../wire/envelope.ts';
 import type { Verification, VerifiedDifference } from '../wire/verification.ts';
 import { causesOf } from './causes.ts';
 import { inWords, isSame } from './differs.ts';
-import type { ExplainFacts } from './facts.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { purposeOf } from './on-purpose.ts';
-import type { Fate, NodeOfPacket, Packet } from './packet.ts';
-import { type PacketQuery, readQuery } from './packet-query.ts';
+import { backendsOf, type Fate, type NodeOfPacket, type Packet } from './packet.ts';
+import { type PacketDestination, type PacketQuery, type PacketSender, senderTo } from './packet-query.ts';
 import { subjectOf } from './subject.ts';
 import { MAX_DIFFERENCES } from './verify.ts';
-import { walkInPortions } from './walk.ts';
+import { type Walked, walkInPortions } from './walk.ts';
 
 interface VerifiedRules {
   readonly facts: ExplainFacts;
@@ -27,8 +30,10 @@ interface VerifiedRules {
 
 /** Questions between two turns of the event loop. */
 const QUESTIONS_AT_ONCE = 20;
-/** Sentences about rules that were not interpreted. */
+/** Sentences about rules that were not interpreted, or are another program's. */
 const MAX_NOTES = 20;
+/** Source ranges of a frontend from which it is asked for. */
+const MAX_RANGES = 5;
 
 /** Resolves with the differences in the order of the Services. Rejects with the signal's reason. */
 export async function verifyWalks({ signal, ...asked }: VerifiedRules): Promise<Verification> {
@@ -36,14 +41,17 @@ export async function verifyWalks({ signal, ...asked }: VerifiedRules): Promise<
   const differences: VerifiedDifference[] = [];
   const onPurpose: VerifiedDifference[] = [];
   const notes = new Set<string>();
-  let [compared, count] = [0, 0];
+  const senders = new Set<PacketSender['what']>();
+  let [compared, count, purposes] = [0, 0, 0];
   for (const question of questions(asked)) {
     const answer = await compare(question, facts);
     compared += 1;
-    for (const sentence of answer.unknown) notes.add(sentence);
+    senders.add(question.query.from.what);
+    for (const sentence of answer.notes) notes.add(sentence);
     if (answer.difference !== undefined) {
       const list = answer.isOnPurpose ? onPurpose : differences;
-      if (!answer.isOnPurpose) count += 1;
+      if (answer.isOnPurpose) purposes += 1;
+      else count += 1;
       if (list.length < MAX_DIFFERENCES) list.push(answer.difference);
     }
     if (compared % QUESTIONS_AT_ONCE !== 0) continue;
@@ -53,61 +61,78 @@ export async function verifyWalks({ signal, ...asked }: VerifiedRules): Promise<
   return {
     ...{ apiVersion: API_VERSION, kind: 'Verification', by: facts.by },
     ...{ equal: count === 0, compared, differences, count, lastWriter: null },
-    ...{ onPurpose, notes: [...notes].slice(0, MAX_NOTES) },
+    ...{ onPurpose, onPurposeCount: purposes, senders: [...senders], notes: few([...notes]) },
   };
+}
+
+function few(notes: readonly string[]): string[] {
+  const more = notes.length - MAX_NOTES;
+  return more <= 0 ? [...notes] : [...notes.slice(0, MAX_NOTES), `${more} more such rules are not named`];
 }
 
 /** A connection to ask about. */
 interface Question {
-  readonly from: string;
-  readonly to: string;
   readonly query: PacketQuery;
+  readonly family: FamilyFacts;
 }
 
 function* questions({ facts, served, isOutsideAlone = false }: Omit<VerifiedRules, 'signal'>): Generator<Question> {
-  const senders = new Map(
-    FAMILIES.map((family) => [family, isOutsideAlone ? ['outside'] : sendersOf(family, facts)] as const),
-  );
+  const pods = new Map(FAMILIES.map((family) => [family, podOf(family, facts)]));
   const seen = new Set<string>();
-  for (const at of destinations(facts, served, isOutsideAlone)) {
-    for (const address of addressesOf(at, facts)) {
-      const to = `${endpointText(address, at.port)}/${at.protocol.toLowerCase()}`;
-      if (seen.has(to)) continue;
-      seen.add(to);
-      for (const from of senders.get(at.family) ?? []) {
-        const query = queryOf(from, to, facts);
-        if (query !== undefined) yield { from, to, query };
-      }
+  for (const { at, addresses, ranges } of destinations(facts, { served, isOutsideAlone })) {
+    const family = facts.families.get(at.family);
+    if (family === undefined) continue;
+    for (const address of addresses) {
+      const { port, protocol } = at;
+      const text = `${endpointText(address, port)}/${protocol.toLowerCase()}`;
+      if (seen.has(text)) continue;
+      seen.add(text);
+      const to: PacketDestination = { text, address, port, protocol, family: at.family };
+      const pod = pods.get(at.family);
+      const inside = [
+        ...(pod === undefined ? [] : [senderTo(to, { what: 'pod', address: pod }, family)]),
+        senderTo(to, { what: 'node' }, family),
+      ];
+      const outside = [undefined, ...ranges].map((client) =>
+        senderTo(to, { what: 'outside', address: client }, family),
+      );
+      for (const from of isOutsideAlone ? outside : [...inside, ...outside]) yield { query: { from, to }, family };
     }
   }
 }
 
-/** Those of the Services first. */
+interface AskedFrontend {
+  readonly at: FrontendAt;
+  readonly addresses: readonly Address[];
+  /** Clients that the source ranges of the frontend admit. */
+  readonly ranges: readonly Address[];
+}
+
+/**
+ * Those of the Services first. A node port is asked for at the first address of the node that takes it, and the first node port of a family at all
+ * of them: rules lead to all node ports by the same addresses.
+ */
 function* destinations(
-  { model }: ExplainFacts,
-  served: readonly FrontendAt[],
-  isOutsideAlone: boolean,
-): Generator<FrontendAt> {
+  { model, families }: ExplainFacts,
+  { served, isOutsideAlone }: { readonly served: readonly FrontendAt[]; readonly isOutsideAlone: boolean },
+): Generator<AskedFrontend> {
   const inside = new Set<string>();
-  for (const { family, protocol, frontends } of model.ports.values()) {
+  const swept = new Set<Family>();
+  const asked = (at: FrontendAt, ranges: readonly Address[] = []): AskedFrontend => {
+    if (at.address !== undefined) return { at, addresses: [at.address], ranges };
+    const all = families.get(at.family)?.nodePortAddresses ?? [];
+    const addresses = swept.has(at.family) ? all.slice(0, 1) : all;
+    swept.add(at.family);
+    return { at, addresses, ranges };
+  };
+  for (const { family, protocol, frontends, sourceRanges = [] } of model.ports.values()) {
+    const first = sourceRanges.slice(0, MAX_RANGES).map((range) => range.slice(0, range.indexOf('/')) as Address);
     for (const { role, address, port } of frontends) {
       if (isOutsideAlone && role === 'cluster-ip') inside.add(`${protocol} ${address} ${port}`);
-      else yield { family, protocol, address, port };
+      else yield asked({ family, protocol, address, port }, role === 'load-balancer' ? first : []);
     }
   }
-  for (const at of served) if (!inside.has(`${at.protocol} ${at.address} ${at.port}`)) yield at;
-}
-
-/** A node port is asked for at the first address of the node that takes it. */
-function addressesOf({ address, family }: FrontendAt, { families }: ExplainFacts): readonly Address[] {
-  if (!families.has(family)) return [];
-  return address === undefined ? (families.get(family)?.nodePortAddresses.slice(0, 1) ?? []) : [address];
-}
-
-/** Senders as `explain` takes them: a Pod of this node where there is one, the node, and a client outside. */
-function sendersOf(family: Family, facts: ExplainFacts): readonly string[] {
-  const pod = podOf(family, facts);
-  return [...(pod === undefined ? [] : [pod]), 'node', 'outside'];
+  for (const at of served) if (!inside.has(`${at.protocol} ${at.address} ${at.port}`)) yield asked(at);
 }
 
 /** The address of an endpoint that is a Pod of this node. */
@@ -122,56 +147,104 @@ function podOf(family: Family, { objects, families, node }: ExplainFacts): Addre
   return undefined;
 }
 
-/** undefined for a question that this node cannot ask, such as from a family that it does not serve. */
-function queryOf(from: string, to: string, facts: ExplainFacts): PacketQuery | undefined {
-  try {
-    return readQuery(from, to, facts);
-  } catch (error) {
-    if (error instanceof WrongQuestion) return undefined;
-    throw error;
-  }
-}
-
 interface Compared {
   /** undefined where both ways end alike. */
   readonly difference: VerifiedDifference | undefined;
   readonly isOnPurpose: boolean;
-  /** Sentences about rules that were not interpreted. */
-  readonly unknown: readonly string[];
+  /** Sentences about rules that were not interpreted, or are another program's. */
+  readonly notes: readonly string[];
 }
 
-async function compare({ from, to, query }: Question, facts: ExplainFacts): Promise<Compared> {
-  const family = facts.families.get(query.to.family);
-  if (family === undefined) throw new Error(`${query.to.family} is asked about, and not served`);
-  const { protocol, address, port } = query.to;
-  const packet: Packet = {
-    ...{ protocol, source: query.from.address, destination: address, port },
-    ...{ device: query.from.device, state: 'NEW' },
-  };
-  const around: NodeOfPacket = { localAddresses: family.localAddresses, remembered: new Set() };
-  const walked = (view: typeof family.installed) =>
-    walkInPortions({ view, packet, facts: around }, () => facts.yieldToEventLoop());
-  const [{ fates: installed, unknown }, { fates: desired }] = [
-    await walked(family.installed),
-    await walked(family.desired),
-  ];
-  if (isSame(installed, desired)) return { difference: undefined, isOnPurpose: false, unknown };
+/** Two walks of one packet. */
+interface Walks {
+  readonly installed: Walked;
+  readonly desired: Walked;
+}
+
+async function compare({ query, family }: Question, facts: ExplainFacts): Promise<Compared> {
+  const both = await walks(query, { installed: family.installed, desired: family.desired }, facts);
+  const filters = filtersOfOthers(both.installed.fates);
+  // A rule that filters for both would hide where the packets go.
+  const compared = filters.length > 0 && isAlike(both) ? await walks(query, bare(family), facts) : both;
+  const notes = [...both.installed.unknown, ...filters];
+  if (isAlike(compared)) return { difference: undefined, isOnPurpose: false, notes };
+  const [installed, desired] = [compared.installed.fates, compared.desired.fates];
   const subject = subjectOf(query, facts, family);
   const service = subject?.service.key;
-  const { mode } = facts.by;
-  const purpose = subject && purposeOf({ installed, desired, query, subject, mode, objects: facts.objects });
+  const { by, objects, model } = facts;
+  const divergence = { installed, desired, query, mode: by.mode, objects, ports: model.ports };
+  const purpose = subject && purposeOf({ ...divergence, subject });
+  const forgetful = isSame(installed, desired) ? [memoryText(compared)] : undefined;
   const difference: VerifiedDifference = {
     family: query.to.family,
-    object: `from ${senderText(from)} to ${to}`,
+    object: `from ${senderText(query.from)} to ${query.to.text}`,
     service: service ?? '',
     kind: kindOf(installed, desired),
     wanted: [inWords(desired)],
     found: [inWords(installed)],
     because: '',
-    causes: purpose === undefined ? causesOf({ installed, desired, service, facts }) : [purpose],
+    causes: forgetful ?? (purpose === undefined ? causesOf({ installed, desired, service, facts }) : [purpose]),
     repaired: false,
   };
-  return { difference, isOnPurpose: purpose !== undefined, unknown };
+  return { difference, isOnPurpose: forgetful === undefined && purpose !== undefined, notes };
+}
+
+async function walks(
+  { from, to }: PacketQuery,
+  views: { readonly installed: FamilyView; readonly desired: FamilyView },
+  facts: ExplainFacts,
+): Promise<Walks> {
+  const { protocol, address, port, family } = to;
+  const packet: Packet = {
+    ...{ protocol, source: from.address, destination: address, port },
+    ...{ device: from.device, state: 'NEW' },
+  };
+  const localAddresses = facts.families.get(family)?.localAddresses ?? new Set<string>();
+  const around: NodeOfPacket = { localAddresses, remembered: new Set() };
+  const walked = (view: FamilyView) => walkInPortions({ view, packet, facts: around }, () => facts.yieldToEventLoop());
+  return { installed: await walked(views.installed), desired: await walked(views.desired) };
+}
+
+/** Whether packets end alike, and clients are remembered alike where there is a choice. */
+function isAlike({ installed, desired }: Walks): boolean {
+  if (!isSame(installed.fates, desired.fates)) return false;
+  return backendsOf(desired.fates).size < 2 || remembers(installed) === remembers(desired);
+}
+
+function remembers({ memories: { lists, destinations: servers } }: Walked): boolean {
+  return lists.length + servers.length > 0;
+}
+
+function memoryText({ installed }: Walks): string {
+  return remembers(installed)
+    ? 'The endpoint of a client is remembered, and the Service asks for no session affinity.'
+    : 'The endpoint of a client is not remembered, and the Service asks for session affinity.';
+}
+
+/** Both views of a family, without the rules by which other programs filter. */
+const BARE = new WeakMap<FamilyFacts, { readonly installed: FamilyView; readonly desired: FamilyView }>();
+
+function bare(family: FamilyFacts): { readonly installed: FamilyView; readonly desired: FamilyView } {
+  const of = (view: FamilyView): FamilyView =>
+    view.rules === undefined ? view : { ...view, rules: unfiltered(view.rules) };
+  const made = BARE.get(family) ?? { installed: of(family.installed), desired: of(family.desired) };
+  BARE.set(family, made);
+  return made;
+}
+
+/** Sentences about rules of other programs that stop the packet. */
+function filtersOfOthers(fates: readonly Fate[]): string[] {
+  const found = new Set<string>();
+  for (const { kind, way } of fates) {
+    const last = way.at(-1);
+    if ((kind !== 'dropped' && kind !== 'rejected') || last?.table !== 'filter' || isOurs('filter', last.chain))
+      continue;
+    const verb = kind === 'dropped' ? 'drops' : 'refuses';
+    found.add(
+      `the rule \`${last.rule}\` of filter ${last.chain} is another program's, and ${verb} connections whatever the proxy does`,
+    );
+  }
+  return [...found];
 }
 
 function kindOf(installed: readonly Fate[], desired: readonly Fate[]): VerifiedDifference['kind'] {
@@ -180,7 +253,8 @@ function kindOf(installed: readonly Fate[], desired: readonly Fate[]): VerifiedD
   return isLeftAlone(installed) ? 'missing' : 'changed';
 }
 
-function senderText(from: string): string {
-  if (from === 'node') return 'the node';
-  return from === 'outside' ? 'a client outside' : `the Pod at ${from}`;
+function senderText({ what, address, isExample }: PacketSender): string {
+  if (what === 'node') return 'the node';
+  if (what === 'pod') return `the Pod at ${address}`;
+  return isExample ? 'a client outside' : `a client at ${address}`;
 }

@@ -1,6 +1,6 @@
 /** The answer of `slicewire verify`. */
 import * as z from 'zod';
-import { countText, numberText, wrapped } from './format.ts';
+import { countText, listText, numberText, wrapped } from './format.ts';
 import { answer, answeredBy, family } from './schema-common.ts';
 
 const differenceSchema = z.object({
@@ -28,10 +28,15 @@ export const verificationSchema = z.object({
     .describe(
       'with --of: connections that the other proxy leads elsewhere on purpose, which are no differences; the first 1000',
     ),
+  onPurposeCount: z.number().int().optional().describe('with --of: number of all those'),
+  senders: z
+    .array(z.enum(['pod', 'node', 'outside']))
+    .optional()
+    .describe('with --of: the senders that were asked for'),
   notes: z
     .array(z.string())
     .optional()
-    .describe('with --of: rules that were not interpreted, as sentences; the first 20'),
+    .describe('with --of: rules that were not interpreted, and those by which other programs filter; the first 20'),
   lastWriter: z
     .object({ pid: z.number().int(), name: z.string(), isSlicewire: z.boolean() })
     .nullable()
@@ -62,8 +67,9 @@ export function verificationText(answer: Verification): string {
 
 /** Of the rules of another proxy. */
 function ofOthersText(answer: Verification, rules: string): string {
-  const { by, equal, compared, count, differences, onPurpose = [], notes = [] } = answer;
-  const asked = `${countText(compared, 'connection')} of Pods, of this node and of clients outside followed`;
+  const { by, equal, compared, count, differences, onPurpose = [], onPurposeCount = 0, notes = [] } = answer;
+  const senders = answer.senders?.map((sender) => SENDERS[sender]) ?? [];
+  const asked = `${countText(compared, 'connection')} of ${listText(senders)} followed`;
   const verdict = equal
     ? `${rules}'s rules do what the objects ask for: ${asked}.`
     : `${rules}'s rules do not do what the objects ask for: ${asked}, ${numberText(count)} of them go elsewhere.`;
@@ -79,13 +85,22 @@ function ofOthersText(answer: Verification, rules: string): string {
     more > 0 ? [`… and ${countText(more, 'more connection')}.`] : [],
     onPurpose.length === 0 ? [] : wrapped(`${rules} leads these elsewhere on purpose, so they are no differences:`),
     ...alike(onPurpose).map(connectionLines),
-    notes.length === 0 ? [] : ['Not interpreted', ...notes.flatMap((note) => wrapped(note, '  - ', '    '))],
+    onPurposeCount > onPurpose.length
+      ? [`… and ${countText(onPurposeCount - onPurpose.length, 'more connection')}.`]
+      : [],
+    notes.length === 0 ? [] : ['Notes', ...notes.flatMap((note) => wrapped(note, '  - ', '    '))],
   ];
   return `${parts
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
     .join('\n\n')}\n`;
 }
+
+const SENDERS: Readonly<Record<'pod' | 'node' | 'outside', string>> = {
+  pod: 'a Pod of this node',
+  node: 'the node itself',
+  outside: 'clients outside',
+};
 
 function alike(differences: readonly VerifiedDifference[]): (readonly VerifiedDifference[])[] {
   const key = ({ service, found, wanted, causes }: VerifiedDifference) =>

@@ -37,7 +37,7 @@ async function nodeWith(objects: Objects, mode: ModeName = 'iptables'): Promise<
 }
 
 interface Case {
-  /** What the cluster has. */
+  /** The objects of the cluster. */
   readonly objects: Objects;
   /** Objects for which slicewire writes what kube-proxy writes for those of the cluster. */
   readonly theirs: Objects;
@@ -107,7 +107,7 @@ const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
     objects: [balancer({ externalTrafficPolicy: 'Local' }), endpoints],
     theirs: [balancer(), endpoints],
     mode: 'ipvs',
-    why: /endpoints of other nodes where policy Local has none/,
+    why: /policy Local has the endpoints of this node, or all of them/,
   },
   'takes another one of two entries of an endpoint': {
     objects: [
@@ -145,15 +145,54 @@ describe('what kube-proxy does on purpose', () => {
     });
 });
 
+/** The endpoints of every Service are others by now, and kube-proxy has not written them. */
+function stale(objects: Objects): Objects {
+  const gone = (one: object) => {
+    const { kind, endpoints = [] } = one as { kind: string; endpoints?: readonly object[] };
+    if (kind !== 'EndpointSlice') return one;
+    return { ...one, endpoints: endpoints.map((each) => ({ ...each, addresses: ['10.244.3.99'] })) };
+  };
+  return objects.map(gone);
+}
+
+describe('a difference that only looks like one on purpose', () => {
+  for (const [name, { why: _, ...of }] of Object.entries(ON_PURPOSE)) {
+    it(`counts where kube-proxy ${name}, and its endpoints are stale`, async () => {
+      const theirs = of.theirs.length === 1 ? [...of.theirs, ...stale([endpoints])] : stale(of.theirs);
+      const { equal, differences } = await verified({ ...of, theirs, as: (view) => view });
+      assert.equal(equal, false);
+      assert.ok(differences.length > 0);
+    });
+  }
+
+  it('counts where a Service whose endpoints are in two slices has no rule at all', async () => {
+    const twice = [HALF(true), HALF(false)].map((endpoint, i) =>
+      slice({ name: `web-${i}`, namespace: 'shop', service: 'web', endpoints: [endpoint] }),
+    );
+    const { equal, onPurpose } = await verified({ objects: [balancer(), ...twice], theirs: [] });
+    assert.deepEqual([equal, onPurpose], [false, []]);
+  });
+});
+
 describe('a difference', () => {
   it('counts beside those that are on purpose', async () => {
     const ranges = balancer({ loadBalancerSourceRanges: ['fd00:1::/64'] });
-    const less = slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11'] });
-    const answer = await verified({ objects: [ranges, endpoints], theirs: [balancer(), less] });
-    const { equal, count, onPurpose = [] } = answer;
-    assert.deepEqual([equal, count > 0, onPurpose.length > 0], [false, true, true]);
+    const other = service({
+      name: 'other',
+      namespace: 'shop',
+      spec: { clusterIP: '10.96.0.11', ports: [{ port: 80 }] },
+    });
+    const ofOther = (...addresses: string[]) =>
+      slice({ name: 'other-1', namespace: 'shop', service: 'other', endpoints: addresses });
+    const answer = await verified({
+      objects: [ranges, endpoints, other, ofOther('10.244.1.21', '10.244.2.22')],
+      theirs: [balancer(), endpoints, other, ofOther('10.244.1.21')],
+    });
+    const { equal, differences, onPurpose = [] } = answer;
+    assert.deepEqual([equal, new Set(differences.map(({ service: of }) => of))], [false, new Set(['shop/other'])]);
+    assert.deepEqual(new Set(onPurpose.map(({ service: of }) => of)), new Set(['shop/web']));
     const text = verificationText(answer);
-    assert.match(text, /10\.244\.2\.12:8080 gets no new connections\./);
+    assert.match(text, /10\.244\.2\.22:8080 gets no new connections\./);
     assert.match(text, /kube-proxy leads these elsewhere on purpose, so they are no differences:/);
   });
 
@@ -191,6 +230,74 @@ describe('a difference', () => {
     assert.deepEqual(
       differences.map(({ object }) => object),
       ['from a client outside to 203.0.113.7:80/tcp', 'from a client outside to 192.168.77.2:30080/tcp'],
+    );
+  });
+
+  it('is found for clients of a source range that kube-proxy does not know yet', async () => {
+    const ranges = (range: string) => balancer({ loadBalancerSourceRanges: [range] });
+    const objects = [ranges('203.0.113.128/25'), endpoints];
+    const { differences } = await verified({ objects, theirs: [ranges('198.51.100.0/24'), endpoints] });
+    assert.deepEqual(
+      differences.map(({ object }) => object),
+      ['from a client at 203.0.113.128 to 203.0.113.7:80/tcp'],
+    );
+  });
+
+  it('is found at an address of the node that kube-proxy does not serve node ports at', async () => {
+    const objects = [balancer({ type: 'NodePort' }), endpoints];
+    const served = askedNode('iptables');
+    served.rig.put(...(objects as Parameters<AskedNode['rig']['put']>));
+    await served.sync();
+    const { by } = served.facts();
+    const facts = served.facts({
+      stands: (family) =>
+        withChain(served.view(family), ['nat', 'KUBE-SERVICES'], (chain) =>
+          chain.map((one) => (one.text.includes('NODEPORTS') ? rule(`-d 192.168.77.2/32 ${one.text}`) : one)),
+        ),
+      more: { by: { ...by, rules: 'kube-proxy' } },
+    });
+    const { differences } = await verifyWalks({ facts, served: [], signal: NEVER });
+    assert.ok(differences.length > 0);
+    for (const { object } of differences) assert.match(object, / to 10\.244\.1\.1:30080\/tcp$/);
+  });
+
+  it('is found where the endpoint of a client should be remembered', async () => {
+    const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } } };
+    const { differences } = await verified({ objects: [balancer(sticky), endpoints], theirs: [balancer(), endpoints] });
+    assert.ok(differences.length > 0);
+    for (const { causes } of differences)
+      assert.deepEqual(causes, [
+        'The endpoint of a client is not remembered, and the Service asks for session affinity.',
+      ]);
+  });
+
+  it('is found behind a rule of another program that drops packets of both', async () => {
+    const drops = (view: FamilyView) =>
+      withChain(view, ['filter', 'FORWARD'], (chain) => [rule('-d 10.244.0.0/16 -j DROP'), ...chain]);
+    const [node, other] = [
+      await nodeWith([balancer(), endpoints]),
+      await nodeWith([balancer(), ...stale([endpoints])]),
+    ];
+    const { by, families } = node.facts();
+    const facts = node.facts({
+      stands: (family) => drops(other.view(family)),
+      more: { by: { ...by, rules: 'kube-proxy' } },
+    });
+    const dropping = new Map(
+      [...families].map(([family, one]) => [
+        family,
+        { ...one, ...facts.families.get(family), desired: drops(one.desired) },
+      ]),
+    );
+    const { differences, notes = [] } = await verifyWalks({
+      facts: { ...facts, families: dropping as never },
+      served: [],
+      signal: NEVER,
+    });
+    assert.ok(differences.length > 0);
+    assert.match(
+      notes.join(),
+      /the rule `-d 10\.244\.0\.0\/16 -j DROP` of filter FORWARD is another program's, and drops connections/,
     );
   });
 

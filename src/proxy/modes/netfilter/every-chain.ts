@@ -34,6 +34,18 @@ export function amongOthers(own: RulesView, all: RulesView): RulesView {
   };
 }
 
+/** The same without the rules and policies by which other programs filter. */
+export function unfiltered(all: RulesView): RulesView {
+  return {
+    chain: kept((table, name) => {
+      const rules = all.chain(table, name);
+      if (table !== 'filter' || !BUILT_IN.has(name)) return rules;
+      return rules?.filter(({ text }) => isOurs(table, targetOf(text)));
+    }),
+    policy: () => 'accept',
+  };
+}
+
 /** Each chain is made once, and only when a packet comes to it. */
 function kept(make: (table: Table, name: string) => Chain | undefined): RulesView['chain'] {
   const known = new Map<string, readonly Rule[] | undefined>();

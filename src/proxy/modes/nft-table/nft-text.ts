@@ -19,7 +19,7 @@ interface Loaded {
 
 class NftText {
   readonly #family: Family;
-  /** What the rule has put into each word so far. */
+  /** The content of each word so far. */
   readonly #loaded = new Map<Word, Loaded>();
   readonly #values = new Map<Word, Latin1Bytes>();
   /** Words that were loaded since the last part of the text: a lookup takes these. */
