@@ -229,7 +229,11 @@ describe('a difference', () => {
     const { differences } = await verifyWalks({ facts, served: [], isOutsideAlone: true, signal: NEVER });
     assert.deepEqual(
       differences.map(({ object }) => object),
-      ['from a client outside to 203.0.113.7:80/tcp', 'from a client outside to 192.168.77.2:30080/tcp'],
+      [
+        'from a client outside to 203.0.113.7:80/tcp',
+        'from a client outside to 192.168.77.2:30080/tcp',
+        'from a client outside to 10.244.1.1:30080/tcp',
+      ],
     );
   });
 
