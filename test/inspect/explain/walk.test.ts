@@ -41,6 +41,50 @@ const web = (spec: object = {}) =>
   service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }], ...spec } });
 const pods = slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.1', '10.244.1.2'] });
 
+describe('rules of kube-proxy in IPVS mode', () => {
+  const server: ServerView = {
+    server: { protocol: 'TCP', address: PACKET.destination, port: 80, scheduler: 'rr', flags: 0, timeout: 0 },
+    destinations: [{ address: '10.244.2.1' as Address, port: 8080, weight: 1 }],
+    owner: undefined,
+  };
+  const servers = (...entries: readonly string[]): ServersView => ({
+    server: ({ address, port }) => (address === PACKET.destination && port === 80 ? server : undefined),
+    hasEntry: (set, entry) => entries.includes(`${set} ${entry}`),
+    hasAddress: (address) => address === PACKET.destination,
+  });
+  const fate = (rules: string, view: ServersView, packet = PACKET) => {
+    const { fates, unknown } = walk(viewOfSaved(rules, 'IPv4', view), packet, FACTS);
+    assert.deepEqual(unknown, []);
+    return fates.map(({ kind, masqueraded }) => `${kind}${masqueraded ? ', masqueraded' : ''}`).join();
+  };
+  const MASQUERADING = 'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE';
+
+  it('look up the source where the first field is it: without a range of Pods a packet is masqueraded that its own address sends', () => {
+    const rule = 'PREROUTING -m set --match-set KUBE-CLUSTER-IP src,dst -j MARK --set-xmark 0x4000/0x4000';
+    const rules = saved([rule, MASQUERADING]);
+    assert.equal(fate(rules, servers('KUBE-CLUSTER-IP 10.96.0.10,tcp:80')), 'balanced');
+    assert.equal(fate(rules, servers(`KUBE-CLUSTER-IP ${PACKET.source},tcp:80`)), 'balanced, masqueraded');
+  });
+
+  it('find the virtual server of what IPVS sends out, and no other packet', () => {
+    const drop = (port: number) =>
+      saved([]).replace(
+        ':FORWARD ACCEPT [0:0]',
+        `:OUTPUT ACCEPT [0:0]\n-A OUTPUT -m ipvs --vaddr 10.96.0.10 --vproto 6 --vport ${port} -j DROP`,
+      );
+    const fromNode = { ...PACKET, device: undefined };
+    assert.equal(fate(drop(80), servers(), fromNode), 'dropped');
+    assert.equal(fate(drop(81), servers(), fromNode), 'balanced');
+    const noServer: ServersView = { ...servers(), server: () => undefined };
+    assert.equal(fate(drop(80), noServer, fromNode), 'untouched');
+  });
+
+  it('take no packet for one of a bridge', () => {
+    const rules = saved(['PREROUTING -m physdev ! --physdev-is-in -j MARK --set-xmark 0x4000/0x4000', MASQUERADING]);
+    assert.equal(fate(rules, servers()), 'balanced, masqueraded');
+  });
+});
+
 describe('the way of a packet', () => {
   it('has the rules of iptables that did something, and their Service', async () => {
     const kernel = new FakeIptables();
