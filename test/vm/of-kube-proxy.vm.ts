@@ -6,6 +6,8 @@ import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { IPVS_VERSIONS, RecordedNode } from '../recordings/kube-proxy/scene.ts';
 import { CHANGED } from '../recordings/kube-proxy/transcript.ts';
 
+it('has recordings', () => assert.ok(IPVS_VERSIONS.length > 0));
+
 for (const version of IPVS_VERSIONS) {
   describe(`questions about kube-proxy ${version} in IPVS mode`, () => {
     let node: RecordedNode;

@@ -18,7 +18,11 @@ export interface RivalProxy {
 
 interface HasPorts {
   readonly kind: string;
-  readonly spec?: { readonly ports: readonly object[]; readonly clusterIP: string };
+  readonly spec?: {
+    readonly ports: readonly object[];
+    readonly clusterIP: string;
+    readonly sessionAffinity?: string;
+  };
   readonly ports?: readonly object[];
 }
 
@@ -27,11 +31,14 @@ export function withDefaults(object: object): object {
   const { kind, spec, ports = [] } = object as HasPorts;
   const tcp = (each: object) => ({ protocol: 'TCP', ...each });
   if (kind === 'EndpointSlice') return { ...object, ports: ports.map(tcp) };
-  if (spec === undefined) return object;
+  if (kind !== 'Service' || spec === undefined) return object;
   const policies = { internalTrafficPolicy: 'Cluster', externalTrafficPolicy: 'Cluster', sessionAffinity: 'None' };
   const ipFamilies = [spec.clusterIP.includes(':') ? 'IPv6' : 'IPv4'];
   const families = { clusterIPs: [spec.clusterIP], ipFamilies, ipFamilyPolicy: 'SingleStack' };
-  return { ...object, spec: { type: 'ClusterIP', ...policies, ...families, ...spec, ports: spec.ports.map(tcp) } };
+  const remembered = { sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
+  const affinity = spec.sessionAffinity === 'ClientIP' ? remembered : {};
+  const own = { ...policies, ...families, ...affinity, ...spec };
+  return { ...object, spec: { type: 'ClusterIP', ...own, ports: spec.ports.map(tcp) } };
 }
 
 export class RivalNode {

@@ -63,6 +63,16 @@ const PURPOSES: readonly Purpose[] = [
       goesTo(installed, port.local.length > 0 ? port.local : port.cluster),
   },
   {
+    why: 'In IPVS mode of kube-proxy a cluster IP of policy Local without an endpoint on this node refuses connections; slicewire drops them (docs/semantics.md 4.1).',
+    predicts: ({ installed, desired, mode, subject: { port, frontend } }) =>
+      MODES[mode].balancesBy === 'virtual servers' &&
+      frontend.role === 'cluster-ip' &&
+      frontend.policy === 'Local' &&
+      port.local.length === 0 &&
+      installed.every(({ kind }) => kind === 'rejected') &&
+      desired.every(({ kind }) => kind === 'dropped'),
+  },
+  {
     why: 'Some endpoints are in two slices with different conditions. kube-proxy takes the one that it meets last, slicewire the one of most use (docs/semantics.md 2.4).',
     predicts: differsInDoubles,
   },

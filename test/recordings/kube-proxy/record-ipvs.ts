@@ -1,7 +1,7 @@
 /**
- * Records what a real kube-proxy in IPVS mode writes for `OBJECTS`, where the kernel has IPVS, into a folder:
- * `sh test/vm/machine/machine.sh run node test/recordings/kube-proxy/record-ipvs.ts KUBE_PROXY FOLDER`. The objects come from the API server
- * of the tests, because no other runs in the machine.
+ * Records the objects that a real kube-proxy in IPVS mode writes for `OBJECTS`, where the kernel has IPVS:
+ * `SLICEWIRE_VM_OUT=FOLDER sh test/vm/machine/machine.sh run node test/recordings/kube-proxy/record-ipvs.ts KUBE_PROXY` fills the folder. The
+ * API server is that of the tests, because no other runs in the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,8 @@ import { NEVER } from '../../helpers/proxy/rig.ts';
 import { PATIENCE, withDefaults } from '../../vm/rival-node.ts';
 import { NODE, OBJECTS } from './objects.ts';
 
-const [file, folder] = process.argv.slice(2);
+const [file] = process.argv.slice(2);
+const { SLICEWIRE_VM_OUT: folder } = process.env;
 if (file === undefined || folder === undefined) throw new Error('a kube-proxy and a folder are named');
 await mkdir(folder, { recursive: true });
 
