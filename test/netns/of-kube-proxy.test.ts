@@ -6,7 +6,7 @@ import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Verification, type VerifiedDifference, verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { masked } from '../questions/transcript.ts';
 import { MODES, RecordedNode, VERSIONS } from '../recordings/kube-proxy/scene.ts';
-import { CHANGED, transcript, transcriptInDocument } from '../recordings/kube-proxy/transcript.ts';
+import { CHANGED, switchingDocument, transcript } from '../recordings/kube-proxy/transcript.ts';
 
 /**
  * Connections that kube-proxy itself gets wrong. The nftables mode of 1.31 checks for endpoints before it translates what the node sends
@@ -257,7 +257,7 @@ describe('questions about kube-proxy by the legacy variant of iptables', () => {
 
 describe('docs/switching.md', () => {
   it('has these answers', async () => {
-    const [now, written] = [masked(await transcript()), masked(transcriptInDocument())];
+    const [now, written] = [masked(await transcript()), masked(switchingDocument().plain)];
     assert.equal(now, written, 'run node test/recordings/kube-proxy/transcript.ts');
   });
 });

@@ -4,7 +4,8 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
 import { IPVS_VERSIONS, RecordedNode } from '../recordings/kube-proxy/scene.ts';
-import { CHANGED } from '../recordings/kube-proxy/transcript.ts';
+import { masked } from '../questions/transcript.ts';
+import { CHANGED, switchingDocument, transcript } from '../recordings/kube-proxy/transcript.ts';
 
 it('has recordings', () => assert.ok(IPVS_VERSIONS.length > 0));
 
@@ -61,3 +62,10 @@ for (const version of IPVS_VERSIONS) {
     });
   });
 }
+
+describe('docs/switching.md', () => {
+  it('has these answers', async () => {
+    const [now, written] = [masked(await transcript(['ipvs'])), masked(switchingDocument().ipvs)];
+    assert.equal(now, written, 'run test/recordings/kube-proxy/transcript.ts ipvs in the machine');
+  });
+});

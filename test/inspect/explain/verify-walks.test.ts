@@ -24,6 +24,8 @@ const balancer = (more: object = {}) =>
     spec: spec(more),
     status: { loadBalancer: { ingress: [{ ip: BALANCER }] } },
   });
+const inside = (more: object = {}) =>
+  service({ name: 'web', namespace: 'shop', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }], ...more } });
 const endpoints = slice({
   ...{ name: 'web-1', namespace: 'shop', service: 'web' },
   endpoints: ['10.244.1.11', '10.244.2.12'],
@@ -108,6 +110,12 @@ const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
     theirs: [balancer(), endpoints],
     mode: 'ipvs',
     why: /policy Local has the endpoints of this node, or all of them/,
+  },
+  'refuses in IPVS mode what slicewire drops, at a cluster IP of policy Local without an endpoint here': {
+    objects: [inside({ internalTrafficPolicy: 'Local' }), endpoints],
+    theirs: [inside()],
+    mode: 'ipvs',
+    why: /a cluster IP of policy Local without an endpoint on this node refuses connections/,
   },
   'takes another one of two entries of an endpoint': {
     objects: [
