@@ -48,9 +48,9 @@ export class ConfigUnreadable extends ConfigError {}
 /** Flags of checks that an API server makes itself, so that they only matter for manifests. */
 const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 
-/** Commands that need a mode pass `choose`. Throws ConfigError, and as `choose`. */
-export async function prepare(commandLine: Flags, choose?: ChooseMode): Promise<Prepared> {
-  const loaded = await loadConfig(commandLine, readOneFile, choose);
+/** Commands that need a mode pass `choose`. `over` has flags that no file replaces. Throws ConfigError, and as `choose`. */
+export async function prepare(commandLine: Flags, choose?: ChooseMode, over: Flags = {}): Promise<Prepared> {
+  const loaded = await loadConfig(commandLine, readOneFile, choose, over);
   const { config, others, digest } = loaded;
   const log = await createLog(config.log);
   logNotes(loaded, log);
@@ -65,12 +65,13 @@ export async function loadConfig(
   commandLine: Flags,
   readFile: Files['readOne'] = readOneFile,
   choose?: ChooseMode,
+  over: Flags = {},
 ): Promise<LoadedConfig> {
   const notes = flagNotes(commandLine);
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
-    const configs = await inOneMode(commandLine, origins, choose);
+    const configs = await inOneMode({ ...commandLine, ...over }, origins, choose);
     notes.push(...gateNotes('--feature-gates', configs.config.featureGates));
     notes.push(...relayNotes('--nodeport-addresses', configs.config));
     return { ...configs, notes, digest: undefined };
@@ -78,7 +79,7 @@ export async function loadConfig(
   const content = await readConfig(commandLine.config, readFile);
   const file = flagsFromFile(content, commandLine);
   const origins = { origins: file.origins, file: commandLine.config, given: file.given };
-  const configs = await inOneMode(file.flags, origins, choose);
+  const configs = await inOneMode({ ...file.flags, ...over }, origins, choose);
   for (const fault of file.lenient) {
     notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used anyway, as kube-proxy does` });
   }

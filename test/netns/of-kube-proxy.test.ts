@@ -201,6 +201,13 @@ describe('questions about kube-proxy beside other programs', () => {
     );
   });
 
+  it('takes the mode from the rules, whatever a file of kube-proxy says', async () => {
+    const file = { apiVersion: 'kubeproxy.config.k8s.io/v1alpha1', kind: 'KubeProxyConfiguration', mode: 'nftables' };
+    const { status, text } = await node.askWith(file, 'verify', '-o', 'json');
+    assert.notEqual(status, 1, text);
+    assert.equal(verificationSchema.parse(JSON.parse(text)).by.mode, 'iptables');
+  });
+
   it('refuses to answer about rules that are slicewire’s, or of two modes', async () => {
     await node.lab.exec('node', 'nft', 'add', 'table', 'ip', 'kube-proxy');
     const two = await node.ask('verify');

@@ -85,7 +85,7 @@ export class StoryNode {
   }
 
   async remove(): Promise<void> {
-    await this.#running?.proxy.stop();
+    await this.#stop();
     await this.#relay.stop();
     await this.#api.stop();
     await this.#lab.remove();
@@ -105,6 +105,8 @@ export class StoryNode {
       return { id: story.id, family, differs: undefined };
     } catch (error) {
       if (!(error instanceof Error) || error.name !== 'AssertionError') throw error;
+      // It may have ended over an object that an API server refuses, and what it left is unknown.
+      await this.#stop();
       const [line = ''] = error.message.split('\n');
       return { id: story.id, family, differs: line };
     }
@@ -115,12 +117,16 @@ export class StoryNode {
     const { mode, file, sync } = this.#options;
     const key = fieldsKey(mode, family, settings);
     if (this.#running?.key === key) return;
-    await this.#running?.proxy.stop();
-    this.#running = undefined;
+    await this.#stop();
     this.#putNode(family, {});
     const fields = fieldsOf(mode, family, settings);
     const started = { lab: this.#lab, file, kubeconfig: this.#kubeconfig, mode, node: 'node', fields };
     this.#running = { key, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
+  }
+
+  async #stop(): Promise<void> {
+    await this.#running?.proxy.stop();
+    this.#running = undefined;
   }
 
   async #reach(family: Family, { objects, zone }: StoryState): Promise<void> {
@@ -168,8 +174,9 @@ function fail(): never {
 }
 
 function idOf(object: object): string {
-  const { kind, metadata } = object as { kind: string; metadata: { name: string; namespace: string } };
-  return `${kind} ${metadata.namespace}/${metadata.name}`;
+  const { kind, metadata } = object as { kind: string; metadata: { name: string; namespace?: string } };
+  const { name, namespace } = metadata;
+  return `${kind} ${namespace === undefined ? name : `${namespace}/${name}`}`;
 }
 
 function fieldsKey(mode: ModeName, family: Family, settings: StorySettings): string {

@@ -20,7 +20,7 @@ interface HasPorts {
   readonly kind: string;
   readonly spec?: {
     readonly ports: readonly object[];
-    readonly clusterIP: string;
+    readonly clusterIP?: string;
     readonly sessionAffinity?: string;
   };
   readonly ports?: readonly object[];
@@ -33,7 +33,7 @@ export function withDefaults(object: object): object {
   if (kind === 'EndpointSlice') return { ...object, ports: ports.map(tcp) };
   if (kind !== 'Service' || spec === undefined) return object;
   const policies = { internalTrafficPolicy: 'Cluster', externalTrafficPolicy: 'Cluster', sessionAffinity: 'None' };
-  const ipFamilies = [spec.clusterIP.includes(':') ? 'IPv6' : 'IPv4'];
+  const ipFamilies = [spec.clusterIP?.includes(':') === true ? 'IPv6' : 'IPv4'];
   const families = { clusterIPs: [spec.clusterIP], ipFamilies, ipFamilyPolicy: 'SingleStack' };
   const remembered = { sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
   const affinity = spec.sessionAffinity === 'ClientIP' ? remembered : {};

@@ -19,8 +19,9 @@ export async function withQueries<T>(
   use: (queries: Queries, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const isOfKubeProxy = flags.of === 'kube-proxy';
+  // The rules in the kernel say in which mode kube-proxy runs, and not its file.
   const { config: ofFlags, log } = isOfKubeProxy
-    ? await prepare({ ...flags, mode: AUTO }, kubeProxyMode(signal))
+    ? await prepare(flags, kubeProxyMode(signal), { mode: AUTO })
     : await prepare(flags, modeChooser(signal));
   // The answer has the faults. Other log lines appear only with -v.
   if (flags.v === undefined) log.level = 'error';

@@ -54,7 +54,10 @@ async function ofTables(): Promise<KubeProxyRules> {
       if (table === undefined) continue;
       isThere = true;
       for (const set of table.sets.values()) {
-        for (const { key } of table.elements.get(set.name) ?? []) served.push(...frontendOf(set, key, family));
+        for (const { key } of table.elements.get(set.name) ?? []) {
+          const frontend = frontendOf(set, key, family);
+          if (frontend !== undefined) served.push(frontend);
+        }
       }
     }
     if (!isThere) throw new WrongQuestion(NO_RULES);
@@ -68,15 +71,15 @@ async function ofTables(): Promise<KubeProxyRules> {
 const NO_TABLE: AnyTable = { chains: new Map(), sets: new Map(), elements: new Map() };
 
 /** The destination that the key of a map of verdicts names, in kube-proxy's maps of Services and node ports. */
-function frontendOf({ key: fields, data }: NftSet, key: Latin1Bytes, family: Family): readonly FrontendAt[] {
-  if (data !== 'verdict') return [];
+function frontendOf({ key: fields, data }: NftSet, key: Latin1Bytes, family: Family): FrontendAt | undefined {
+  if (data !== 'verdict') return undefined;
   const kinds = fields.join(' ');
-  if (kinds !== 'address protocol port' && kinds !== 'protocol port') return [];
+  if (kinds !== 'address protocol port' && kinds !== 'protocol port') return undefined;
   const width = fields.length === 2 ? 0 : family === 'IPv4' ? 4 : 16;
   const protocol = protocolOf(key.charCodeAt(width));
   const port = key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5);
-  if (protocol === undefined) return [];
-  return [{ family, protocol, address: width === 0 ? undefined : addressOf(key.slice(0, width)), port }];
+  if (protocol === undefined) return undefined;
+  return { family, protocol, address: width === 0 ? undefined : addressOf(key.slice(0, width)), port };
 }
 
 async function rememberedInTable(
@@ -104,12 +107,12 @@ async function ofChains({ config, inspection, signal }: RulesInput): Promise<Kub
   const hasServers = MODES[config.mode].balancesBy === 'virtual servers';
   const own = hasServers ? await inspection.read(signal) : [];
   const views: (FamilyView & { readonly rules: RulesView })[] = [];
-  const served: FrontendAt[] = hasServers ? await frontendsOfServers(signal) : [];
+  const served = hasServers ? await frontendsOfServers(signal) : [];
   for (const tool of tools) {
     const { family } = tool;
     const rules = await everyChain(tool, signal);
     views.push({ family, rules, servers: own.find((one) => one.family === family)?.servers });
-    served.push(...frontendsIn(rules, family));
+    for (const frontend of frontendsIn(rules, family)) served.push(frontend);
   }
   if (!views.some(({ rules }) => rules.chain('nat', SERVICES) !== undefined)) throw new WrongQuestion(NO_RULES);
   return {
@@ -145,7 +148,7 @@ async function frontendsOfServers(signal: AbortSignal): Promise<FrontendAt[]> {
         const entries = (await kernel.readSet(setName(family, set)))?.entries ?? [];
         // `30080`, or `192.0.2.1,sctp:30080`.
         const ports = new Set(entries.map((entry) => Number(entry.slice(entry.lastIndexOf(':') + 1))));
-        found.push(...[...ports].map((port) => ({ family, protocol, address: undefined, port })));
+        for (const port of ports) found.push({ family, protocol, address: undefined, port });
       }
     }
     return found;
@@ -155,11 +158,11 @@ async function frontendsOfServers(signal: AbortSignal): Promise<FrontendAt[]> {
 }
 
 /** In IPVS mode no rule names a destination. */
-function frontendsIn(rules: RulesView, family: Family): FrontendAt[] {
-  return [SERVICES, NODE_PORTS].flatMap((chain) =>
-    (rules.chain('nat', chain) ?? []).flatMap(({ text }) => {
+function* frontendsIn(rules: RulesView, family: Family): Generator<FrontendAt> {
+  for (const chain of [SERVICES, NODE_PORTS]) {
+    for (const { text } of rules.chain('nat', chain) ?? []) {
       const frontend = frontendOfRule(text);
-      return frontend === undefined ? [] : [{ family, ...frontend }];
-    }),
-  );
+      if (frontend !== undefined) yield { family, ...frontend };
+    }
+  }
 }

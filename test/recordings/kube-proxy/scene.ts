@@ -7,14 +7,19 @@ import { Lab } from '../../../src/cli/lab/lab.ts';
 import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
 import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
-import { OBJECTS, settings } from './objects.ts';
+import { NODE, OBJECTS, settings } from './objects.ts';
 
 /** Versions of kube-proxy that were recorded, the oldest first. */
 export const VERSIONS: readonly string[] = readdirSync(import.meta.dirname)
   .filter((name) => /^\d/.test(name))
   .sort((a, b) => Number(a.split('.')[1]) - Number(b.split('.')[1]));
+/** The path of a file of a recording. */
+export function recordedFile(version: string, name: string): string {
+  return join(import.meta.dirname, version, name);
+}
+
 /** Those that were recorded in IPVS mode, too. */
-export const IPVS_VERSIONS = VERSIONS.filter((version) => existsSync(join(import.meta.dirname, version, 'ipvs')));
+export const IPVS_VERSIONS = VERSIONS.filter((version) => existsSync(recordedFile(version, 'ipvs')));
 /** The modes that need no IPVS in the kernel. */
 export const MODES = ['iptables', 'nftables'] as const;
 
@@ -49,7 +54,7 @@ export class RecordedNode {
   /** The rules in the kernel and the objects become those of the recording. */
   async reset(): Promise<void> {
     const { version, mode } = this.#recorded;
-    const at = (name: string) => join(import.meta.dirname, version, name);
+    const at = (name: string) => recordedFile(version, name);
     await this.lab.exec('node', 'nft', 'flush', 'ruleset');
     await this.write(OBJECTS);
     if (mode === 'nftables') await this.lab.exec('node', 'nft', '-f', at('nftables.nft'));
@@ -86,6 +91,14 @@ export class RecordedNode {
   async write(objects: readonly object[]): Promise<void> {
     const list = { apiVersion: 'v1', kind: 'List', items: objects };
     await writeFile(join(this.#folder, 'objects.json'), JSON.stringify(list));
+  }
+
+  /** With a file of kube-proxy, which has its settings. */
+  async askWith(file: object, ...words: readonly string[]): ReturnType<RecordedNode['ask']> {
+    const path = join(this.#folder, 'kube-proxy.conf');
+    const fields = { hostnameOverride: NODE, clusterCIDR: '10.128.0.0/9', nodePortAddresses: ['primary'] };
+    await writeFile(path, JSON.stringify({ ...file, ...fields }));
+    return await this.ask(...words, '--config', path);
   }
 
   /** The flags that name the objects and kube-proxy's settings come last. */
