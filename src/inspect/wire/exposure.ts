@@ -62,7 +62,8 @@ function head({ by, exposed, nodePortAddresses, omitted }: Exposure): string[] {
   });
   const what = counts.length === 0 ? 'nothing' : listText(counts);
   const more = omitted === 0 ? '' : ` (${countText(omitted, 'more entry', 'more entries')} not listed)`;
-  const lines = [`From outside, ${by.node} answers at ${what}${more}`];
+  // Of the rules of another proxy the problems say where it answers otherwise.
+  const lines = [`From outside, ${by.node} ${by.rules === undefined ? 'answers' : 'should answer'} at ${what}${more}`];
   if (exposed.some(({ kind }) => kind === 'node port')) {
     const at = nodePortAddresses.length === 0 ? 'no address of this node' : listText(nodePortAddresses);
     lines.push(`Node ports answer at ${at}`);
