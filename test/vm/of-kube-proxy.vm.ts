@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { verificationSchema } from '../../src/inspect/wire/verification.ts';
-import { IPVS_VERSIONS, RecordedNode } from '../recordings/kube-proxy/scene.ts';
 import { masked } from '../questions/transcript.ts';
+import { IPVS_VERSIONS, RecordedNode } from '../recordings/kube-proxy/scene.ts';
 import { CHANGED, switchingDocument, transcript } from '../recordings/kube-proxy/transcript.ts';
 
 it('has recordings', () => assert.ok(IPVS_VERSIONS.length > 0));

@@ -44,7 +44,11 @@ describe('IPVS mode beside kube-proxy', () => {
     ours: [...new Set(ours).difference(new Set(theirs))].sort(),
   });
   const recorded = (name: string) => readFileSync(recordedFile(version, `ipvs/${name}`), 'utf8');
-  const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  const lines = (text: string) =>
+    text
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => line !== '');
 
   it('has the same virtual servers and destinations', async () => {
     const found = compared(lines(recorded('servers.save')), lines(await lab.exec('node', 'ipvsadm', '-Sn')));
@@ -52,7 +56,8 @@ describe('IPVS mode beside kube-proxy', () => {
   });
 
   it('has the same entries in the sets that both have', async () => {
-    const entries = (text: string) => lines(text).filter((line) => line.startsWith('add ') && !/ KUBE-(6-)?IPVS-/.test(line));
+    const entries = (text: string) =>
+      lines(text).filter((line) => line.startsWith('add ') && !/ KUBE-(6-)?IPVS-/.test(line));
     const found = compared(entries(recorded('sets.save')), entries(await lab.exec('node', 'ipset', 'save')));
     assert.deepEqual(found, REASONS.entries ?? { theirs: [], ours: [] });
   });
@@ -61,6 +66,12 @@ describe('IPVS mode beside kube-proxy', () => {
     const shown = await lab.exec('node', 'ip', '-o', 'addr', 'show', 'dev', 'kube-ipvs0');
     const ours = [...shown.matchAll(/ inet6? (\S+) /g)].map(([, address = '']) => address);
     const theirs = [...recorded('addresses.batch').matchAll(/^addr add (\S+)/gm)].map(([, address = '']) => address);
-    assert.deepEqual(compared(theirs, ours.filter((one) => !one.startsWith('fe80'))), { theirs: [], ours: [] });
+    assert.deepEqual(
+      compared(
+        theirs,
+        ours.filter((one) => !one.startsWith('fe80')),
+      ),
+      { theirs: [], ours: [] },
+    );
   });
 });

@@ -81,10 +81,10 @@ function ofOthersText(answer: Verification, rules: string): string {
         `Read on node ${by.node}, where ${rules} runs in ${by.mode} mode, as of ${by.at}. Nothing was written.`,
       ),
     ],
-    ...alike(differences).map(connectionLines),
+    ...alike(differences).map((same) => connectionLines(same, 'should be')),
     more > 0 ? [`… and ${countText(more, 'more connection')}.`] : [],
     onPurpose.length === 0 ? [] : wrapped(`${rules} leads these elsewhere on purpose, so they are no differences:`),
-    ...alike(onPurpose).map(connectionLines),
+    ...alike(onPurpose).map((same) => connectionLines(same, 'with slicewire it is')),
     onPurposeCount > onPurpose.length
       ? [`… and ${countText(onPurposeCount - onPurpose.length, 'more connection')}.`]
       : [],
@@ -109,7 +109,7 @@ function alike(differences: readonly VerifiedDifference[]): (readonly VerifiedDi
 }
 
 /** Connections of a Service that go elsewhere in the same way. */
-function connectionLines(alike: readonly VerifiedDifference[]): string[] {
+function connectionLines(alike: readonly VerifiedDifference[], other: string): string[] {
   const [first] = alike;
   if (first === undefined) return [];
   const { service, found, wanted, causes = [] } = first;
@@ -119,7 +119,7 @@ function connectionLines(alike: readonly VerifiedDifference[]): string[] {
     ...alike.slice(0, MAX_LINES).map(({ object }) => `  ${object}`),
     ...(left > 0 ? [`  … and ${countText(left, 'more connection')}`] : []),
     ...found.flatMap((text) => wrapped(`is ${text}`, '    ', '    ')),
-    ...wanted.flatMap((text) => wrapped(`should be ${text}`, '    ', '    ')),
+    ...wanted.flatMap((text) => wrapped(`${other} ${text}`, '    ', '    ')),
     ...causes.flatMap((cause) => wrapped(cause, '    ', '    ')),
   ];
 }

@@ -79,6 +79,9 @@ function documentText({ head, plain, ipvs }: Document): string {
 if (import.meta.main) {
   const { SLICEWIRE_VM_OUT: folder = '' } = process.env;
   if (process.argv[2] === 'ipvs')
-    writeFileSync(join(folder, 'switching.md'), documentText({ ...switchingDocument(), ipvs: await transcript(['ipvs']) }));
+    writeFileSync(
+      join(folder, 'switching.md'),
+      documentText({ ...switchingDocument(), ipvs: await transcript(['ipvs']) }),
+    );
   else writeFileSync(FILE, documentText({ ...switchingDocument(), plain: await transcript() }));
 }
