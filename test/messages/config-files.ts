@@ -117,7 +117,7 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
   {
     name: 'a scheduler that is no name',
     input: of('mode: ipvs\nipvs: {scheduler: "r r"}'),
-    message: '--config: ipvs.scheduler: r r: must be the name of a scheduler, such as rr or lc',
+    message: '--config: ipvs.scheduler: r r: must begin with the name of a scheduler, such as rr or lc',
   },
   {
     name: 'a kind of content that is none',

@@ -186,7 +186,7 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'a scheduler that is no name',
     input: { ...m, mode: 'ipvs', ipvsScheduler: 'Round Robin' },
-    message: '--ipvs-scheduler=Round Robin: must be the name of a scheduler, such as rr or lc',
+    message: '--ipvs-scheduler=Round Robin: must begin with the name of a scheduler, such as rr or lc',
   },
   {
     name: 'a size that is no number',

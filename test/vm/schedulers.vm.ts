@@ -15,12 +15,15 @@ const ENDPOINTS = [1, 2, 3];
 const CLIENT = 'pod-4';
 const CONNECTIONS = 12;
 
-/** With flags of sh and mh as well. */
-const ASKED = [...SCHEDULERS, 'sh,sh-port', 'mh,mh-fallback', 'mh,mh-port,mh-fallback'];
+/** With flags of sh and mh as well. Debian's kernels have no module for twos; `npm test` has its server. */
+const ASKED = [
+  ...SCHEDULERS.filter((name) => name !== 'twos'),
+  ...['sh,sh-port', 'mh,mh-fallback', 'mh,mh-port,mh-fallback'],
+];
 /** The endpoints that one client gets, one connection after another. */
 const EVEN = ['rr', 'wrr'];
 const ONE = ['dh', 'fo', 'lblc', 'lblcr', 'sh', 'mh,mh-fallback'];
-const SOME = ['mh', 'mh,mh-port,mh-fallback', 'sh,sh-port', 'twos'];
+const SOME = ['mh', 'mh,mh-port,mh-fallback', 'sh,sh-port'];
 
 const addressOf = (i: number) => `10.96.7.${i + 1}`;
 
