@@ -15,7 +15,7 @@ const INSIDE = fileURLToPath(new URL('./inside.ts', import.meta.url));
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
 const { words, values } = commandLine({
-  command: 'npm run test:rivals --',
+  command: 'npm run test:rivals',
   about:
     'Sends the packets of the conformance stories through a real kube-proxy. Ends with 0 when every difference has a reason.',
   words: { name: 'MODE', known: MODE_NAMES },
