@@ -8,21 +8,23 @@ import { servicesUseSets } from '../choose-mode.ts';
 import type { ChooseMode } from '../load-config.ts';
 import { type Platform, realPlatform } from '../platform.ts';
 import { PROXY_TABLES, proxyTables } from '../predecessors.ts';
-import { openTools } from '../usable-families.ts';
+import { type BrokenTools, openTools } from '../usable-families.ts';
 
 /** Its choice throws WrongQuestion where kube-proxy has no rules, or those of two modes; and as `openTools`. */
 export function kubeProxyMode(signal: AbortSignal, platform: Platform = realPlatform): ChooseMode {
   return async ([config]) => {
     if (config === undefined) throw new Error('there is no mode to choose from');
-    const { families, tools } = await openTools(config, signal, platform);
+    const { families, tools, broken } = await openTools(config, signal, platform);
     const tables = proxyTables(platform, families);
     const chains = await chainsOn(tools, signal);
     const hasTable = tables.has(PROXY_TABLES.kubeProxy);
     const ofChains = chains === 'of kube-proxy' ? await modeOfChains(tools, signal) : undefined;
     if (ofChains !== undefined && hasTable) throw new WrongQuestion(twoText(ofChains));
+    if (ofChains !== undefined && broken.length > 0) throw new WrongQuestion(brokenText(broken));
     if (ofChains !== undefined) return { mode: ofChains, why: `kube-proxy has the chain ${SERVICES} on this node` };
     if (hasTable)
       return { mode: 'nftables', why: `kube-proxy has the nftables table ${PROXY_TABLES.kubeProxy} on this node` };
+    if (broken.length > 0) throw new WrongQuestion(brokenText(broken));
     const isOurs = chains === 'of slicewire' || tables.has(PROXY_TABLES.ours);
     throw new WrongQuestion(isOurs ? OURS : NO_RULES);
   };
@@ -31,6 +33,11 @@ export function kubeProxyMode(signal: AbortSignal, platform: Platform = realPlat
 export const NO_RULES =
   'kube-proxy has no rules in this network namespace: ask on a node where it runs, as root of the node, or leave out --of';
 const OURS = "the rules on this node are slicewire's, and kube-proxy has none here: leave out --of";
+
+function brokenText(broken: readonly BrokenTools[]): string {
+  const problems = broken.map(({ problem }) => problem).join('; ');
+  return `kube-proxy's rules of iptables cannot be read: ${problems}; ask where iptables of the node's variant is installed`;
+}
 
 function twoText(mode: ModeName): string {
   return `kube-proxy has rules of ${mode} mode and of nftables mode on this node, and packets pass both: one of them is left from before, and "kube-proxy --cleanup" removes both before kube-proxy starts again`;

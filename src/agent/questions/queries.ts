@@ -217,11 +217,16 @@ function outsideProblems({
 }: Verification): string[] {
   const more = count + onPurposeCount - differences.length - onPurpose.length;
   const left = more === 0 ? [] : [`${countText(more, 'more connection')} from outside go elsewhere.`];
-  return [...[...differences, ...onPurpose].map(outsideProblem), ...left, ...notes.map((note) => `Note: ${note}.`)];
+  return [
+    ...differences.map((one) => outsideProblem(one, 'should be')),
+    ...onPurpose.map((one) => outsideProblem(one, 'with slicewire is')),
+    ...left,
+    ...notes.map((note) => `Note: ${note}.`),
+  ];
 }
 
-function outsideProblem({ object, found, wanted, causes = [] }: VerifiedDifference): string {
-  return [`A connection ${object} is ${found.join(', ')}, and should be ${wanted.join(', ')}.`, ...causes].join(' ');
+function outsideProblem({ object, found, wanted, causes = [] }: VerifiedDifference, other: string): string {
+  return [`A connection ${object} is ${found.join(', ')}, and ${other} ${wanted.join(', ')}.`, ...causes].join(' ');
 }
 
 const NO_HISTORY =

@@ -47,7 +47,7 @@ function schedulerNotes({ query: { to }, subject, family }: NotesInput): string[
   const isByRules = subject !== undefined && subject.frontend.policy === 'Local' && subject.list === 'Cluster';
   const { protocol, address, port } = to;
   const found = isByRules ? undefined : family.installed.servers?.server({ protocol, address, port });
-  const sentence = found && schedulerSentence(found.server.scheduler);
+  const sentence = found && schedulerSentence({ name: found.server.scheduler, flags: found.server.flags });
   return sentence === undefined
     ? []
     : [`${sentence} The shares of this answer are those of many connections of many clients.`];

@@ -2,7 +2,7 @@
  * Differences between kube-proxy and slicewire on purpose (docs/iptables.md, docs/ipvs.md: "Better than kube-proxy"; docs/semantics.md). Each
  * predicts where kube-proxy sends a connection; one that goes elsewhere is a difference like any other. Pure.
  */
-import { endpointText, familyOf } from '../../base/address.ts';
+import { cidrContains, endpointText, familyOf } from '../../base/address.ts';
 import { portKey } from '../../proxy/model/endpoints.ts';
 import { MODES, type ModeName } from '../../proxy/model/modes.ts';
 import type { Endpoint, ServiceKey } from '../../proxy/model/objects.ts';
@@ -37,7 +37,7 @@ const PURPOSES: readonly Purpose[] = [
       (frontend.role === 'external-ip' || frontend.role === 'load-balancer') &&
       !port.hasAny &&
       areStopped(desired) &&
-      installed.every(({ kind, masqueraded }) => kind === 'untouched' && !masqueraded),
+      installed.every(({ kind }) => kind === 'untouched'),
   },
   {
     why: 'kube-proxy opens an address of a load balancer to a family without a source range, and to everybody where no range can be read; slicewire closes it (docs/semantics.md 1.8).',
@@ -57,10 +57,32 @@ const PURPOSES: readonly Purpose[] = [
   },
   {
     why: 'In IPVS mode of kube-proxy an address of policy Local has the endpoints of this node, or all of them where this node has none, whoever asks, and the packets of the node are not masqueraded; slicewire keeps the policy for clients outside (docs/semantics.md 4.1).',
-    predicts: ({ installed, mode, subject: { port, frontend } }) =>
-      MODES[mode].balancesBy === 'virtual servers' &&
-      frontend.policy === 'Local' &&
-      goesTo(installed, port.local.length > 0 ? port.local : port.cluster),
+    predicts: (divergence) =>
+      isInIpvs(divergence) &&
+      divergence.subject.frontend.policy === 'Local' &&
+      isAdmitted(divergence) &&
+      keepsSource(divergence) &&
+      goesTo(divergence.installed, endpointsInIpvs(divergence)),
+  },
+  {
+    why: 'IPVS mode of kube-proxy does not apply the source ranges of a load balancer to the packets of the node; slicewire does (docs/ipvs.md).',
+    predicts: (divergence) =>
+      isInIpvs(divergence) &&
+      divergence.query.from.what === 'node' &&
+      isOfBalancer(divergence.subject) &&
+      !isAdmitted(divergence) &&
+      areStopped(divergence.desired) &&
+      goesTo(divergence.installed, endpointsInIpvs(divergence)),
+  },
+  {
+    why: 'IPVS mode of kube-proxy drops a sender in no source range also where the Service has no endpoint; slicewire refuses everybody there (docs/semantics.md 6.6).',
+    predicts: (divergence) =>
+      isInIpvs(divergence) &&
+      isOfBalancer(divergence.subject) &&
+      !divergence.subject.port.hasAny &&
+      !isAdmitted(divergence) &&
+      divergence.installed.every(({ kind }) => kind === 'dropped') &&
+      divergence.desired.every(({ kind }) => kind === 'rejected'),
   },
   {
     why: 'In IPVS mode of kube-proxy a cluster IP of policy Local without an endpoint on this node refuses connections; slicewire drops them (docs/semantics.md 4.1).',
@@ -94,6 +116,29 @@ const PURPOSES: readonly Purpose[] = [
 /** A sentence; undefined for a difference that is no such purpose. */
 export function purposeOf(divergence: Divergence): string | undefined {
   return PURPOSES.find(({ predicts }) => predicts(divergence))?.why;
+}
+
+function isInIpvs({ mode }: Divergence): boolean {
+  return MODES[mode].balancesBy === 'virtual servers';
+}
+
+/** kube-proxy's choice for a virtual server (pkg/proxy/ipvs/proxier.go, syncEndpoint). */
+function endpointsInIpvs({ subject: { port, frontend } }: Divergence): readonly Backend[] {
+  return frontend.policy === 'Local' && port.local.length > 0 ? port.local : port.cluster;
+}
+
+/** Whether the source ranges of the frontend hold the sender, where it has any. */
+function isAdmitted({ query: { from }, subject }: Divergence): boolean {
+  const { sourceRanges } = subject.port;
+  if (!isOfBalancer(subject) || sourceRanges === undefined) return true;
+  return sourceRanges.some((range) => cidrContains(range, from.address));
+}
+
+/** Packets to an external address of policy Local keep their source, but for a Pod that reaches itself. A cluster IP has other rules. */
+function keepsSource({ installed, query: { from }, subject: { port, frontend } }: Divergence): boolean {
+  if (frontend.role === 'cluster-ip') return true;
+  const own = new Set(port.cluster.filter(({ address }) => address === from.address).map(({ text }) => text));
+  return installed.every(({ backend, masqueraded }) => masqueraded === own.has(backend));
 }
 
 function isOfBalancer({ frontend: { role } }: Subject): boolean {

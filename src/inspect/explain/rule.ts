@@ -275,6 +275,8 @@ export interface Surroundings {
 }
 
 export function isMatching(match: RuleMatch, state: PacketState, around: Surroundings): boolean {
+  // The match `ipvs` takes no other packet, inverted or not (xt_ipvs.c).
+  if (match.of.startsWith('virtual ') && !isOfServer(state, around)) return false;
   return holds(match, state, around) !== match.inverted;
 }
 
@@ -288,11 +290,11 @@ function holds(match: RuleMatch, state: PacketState, around: Surroundings): bool
     case 'original destination':
       return isHeldBy(match.net, octets.of(packet.destination));
     case 'virtual address':
-      return isOfServer(state, around) && isHeldBy(match.net, octets.of(packet.destination));
+      return isHeldBy(match.net, octets.of(packet.destination));
     case 'virtual port':
-      return isOfServer(state, around) && packet.port === match.first;
+      return packet.port === match.first;
     case 'virtual protocol':
-      return isOfServer(state, around) && packet.protocol === match.value;
+      return packet.protocol === match.value;
     case 'bridge port':
       // Only where br_netfilter shows a bridge's packets to iptables. kube-proxy accepts such packets earlier or later, and does nothing else.
       return false;
@@ -320,7 +322,7 @@ function holds(match: RuleMatch, state: PacketState, around: Surroundings): bool
   }
 }
 
-/** Whether IPVS sent the packet to an endpoint, and no rule did. */
+/** Whether the packet is one that IPVS has sent to an endpoint. */
 function isOfServer({ dnat }: PacketState, { packet, servers }: Surroundings): boolean {
   const { protocol, destination: address, port } = packet;
   return dnat !== undefined && servers?.server({ protocol, address, port }) !== undefined;

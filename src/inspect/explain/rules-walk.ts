@@ -305,7 +305,8 @@ function indexed(rules: readonly Rule[]): LongChain {
 
 /** The key of a rule in `LongChain`; undefined for one that may match many destinations. */
 function destinationOf(text: string): string | undefined {
-  const [, address] = /^-d (\S+)\/(?:32|128) /.exec(text) ?? [];
+  const [, v4, v6] = /^-d (?:([\d.]+)\/32|(\S*:\S*)\/128) /.exec(text) ?? [];
+  const address = v4 ?? v6;
   if (address !== undefined) return address;
   const [, port] = /^(?:[^"!]|"[^"]*")*? --dport (\d+) /.exec(text) ?? [];
   return port === undefined ? undefined : `:${port}`;

@@ -33,7 +33,7 @@ const QUESTIONS_AT_ONCE = 20;
 /** Sentences about rules that were not interpreted, or are another program's. */
 const MAX_NOTES = 20;
 /** Source ranges of a frontend from which it is asked for. */
-const MAX_RANGES = 5;
+const MAX_RANGES = 100;
 
 /** Resolves with the differences in the order of the Services. Rejects with the signal's reason. */
 export async function verifyWalks({ signal, ...asked }: VerifiedRules): Promise<Verification> {
@@ -163,8 +163,8 @@ interface Walks {
 
 async function compare({ query, family }: Question, facts: ExplainFacts): Promise<Compared> {
   const both = await walks(query, { installed: family.installed, desired: family.desired }, facts);
-  const filters = filtersOfOthers(both.installed.fates);
-  // A rule that filters for both would hide where the packets go.
+  const filters = filtersOfOthers([...both.installed.fates, ...both.desired.fates]);
+  // A rule that filters for one of them, or for both, would hide where the packets go.
   const compared = filters.length > 0 && isAlike(both) ? await walks(query, bare(family), facts) : both;
   const notes = [...both.installed.unknown, ...filters];
   if (isAlike(compared)) return { difference: undefined, isOnPurpose: false, notes };

@@ -86,6 +86,12 @@ const rival = (name: string, createdAt: string) =>
 const ofRival = (name: string, address: string) =>
   slice({ name: `${name}-1`, namespace: 'shop', service: name, endpoints: [address] });
 
+/** kube-proxy does not mark packets to external addresses of policy Local. */
+const unmarked = (view: FamilyView) => {
+  const without = (of: FamilyView, chain: string) => withChain(of, ['nat', chain], () => []);
+  return without(without(view, 'KUBE-LOAD-BALANCER'), 'KUBE-NODE-PORT');
+};
+
 const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
   'lets the packets of the node to an external address without endpoints leave': {
     objects: [balancer()],
@@ -109,7 +115,14 @@ const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
     objects: [balancer({ externalTrafficPolicy: 'Local' }), endpoints],
     theirs: [balancer(), endpoints],
     mode: 'ipvs',
+    as: unmarked,
     why: /policy Local has the endpoints of this node, or all of them/,
+  },
+  'lets the node past the source ranges in IPVS mode': {
+    objects: [balancer({ loadBalancerSourceRanges: ['10.1.0.0/16'] }), endpoints],
+    theirs: [balancer({ loadBalancerSourceRanges: ['10.1.0.0/16', '192.168.77.2/32', '203.0.113.7/32'] }), endpoints],
+    mode: 'ipvs',
+    why: /does not apply the source ranges of a load balancer to the packets of the node/,
   },
   'refuses in IPVS mode what slicewire drops, at a cluster IP of policy Local without an endpoint here': {
     objects: [inside({ internalTrafficPolicy: 'Local' }), endpoints],
@@ -172,6 +185,17 @@ describe('a difference that only looks like one on purpose', () => {
       assert.ok(differences.length > 0);
     });
   }
+
+  it('counts in IPVS mode where a source range or a policy is not written yet', async () => {
+    const ranges = ['203.0.113.128/25'];
+    const local = { externalTrafficPolicy: 'Local' };
+    const closed = { objects: [balancer({ ...local, loadBalancerSourceRanges: ranges }), endpoints], as: unmarked };
+    const open = await verified({ ...closed, theirs: [balancer(), endpoints], mode: 'ipvs' });
+    assert.ok(open.differences.some(({ object }) => object === 'from a client outside to 203.0.113.7:80/tcp'));
+    const marked = { objects: [balancer(local), endpoints], theirs: [balancer(), endpoints] };
+    const still = await verified({ ...marked, mode: 'ipvs' });
+    assert.ok(still.differences.some(({ object }) => object === 'from a client outside to 203.0.113.7:80/tcp'));
+  });
 
   it('counts where a Service whose endpoints are in two slices has no rule at all', async () => {
     const twice = [HALF(true), HALF(false)].map((endpoint, i) =>
