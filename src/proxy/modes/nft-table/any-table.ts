@@ -1,12 +1,13 @@
 /** The table of another proxy in nftables as a view (`proxy/modes/view.ts`). Pure. */
 import type { Family } from '../../../base/address.ts';
-import type { AnyTable, Latin1Bytes, NftElement, ReadRule } from '../../../kernel/nftables-kernel.ts';
-import type { TableView } from '../view.ts';
+import type { AnyTable, Hook, Latin1Bytes, NftElement, ReadRule } from '../../../kernel/nftables-kernel.ts';
+import type { CalledChain, TableView } from '../view.ts';
 import { nftText } from './nft-text.ts';
 import { calledChains } from './table-view.ts';
 
 /** The Services of its elements are not known. Its rules have their text in the language of nft. */
 export function anyTableView(name: string, { chains, sets, elements }: AnyTable, family: Family): TableView {
+  const hooks = new Map<Hook['hook'], readonly CalledChain[]>();
   const rules = new Map<string, readonly ReadRule[]>();
   const byKey = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
   const elementsOf = (set: string) => {
@@ -18,7 +19,12 @@ export function anyTableView(name: string, { chains, sets, elements }: AnyTable,
   };
   return {
     name,
-    called: (hook) => calledChains(chains, hook),
+    // A table may have a chain for each endpoint, and every packet asks.
+    called(hook) {
+      const known = hooks.get(hook) ?? calledChains(chains, hook);
+      hooks.set(hook, known);
+      return known;
+    },
     chain(chain) {
       const known = rules.get(chain);
       if (known !== undefined) return known;
