@@ -108,13 +108,18 @@ function kernelAlone(family: Family): RulesProbeOptions['tools'] {
  * kube-proxy leaves it when it changes to iptables mode. Where no tool can read the rules, the answer is IPVS mode: neither mode can start
  * there.
  */
-export async function servicesUseSets({ tools, signal }: Pick<InspectedNode, 'tools' | 'signal'>): Promise<boolean> {
+async function servicesUseSets({ tools, signal }: InspectedNode): Promise<boolean> {
   if (tools.length === 0) return true;
   for (const tool of tools) {
     const rules = (await tool.rules({ table: 'nat', chain: SERVICES }, signal)) ?? [];
-    if (rules.some((rule) => rule.includes('--match-set KUBE-'))) return true;
+    if (isOfIpvs(rules)) return true;
   }
   return false;
+}
+
+/** Whether these rules of KUBE-SERVICES are those of IPVS mode. */
+export function isOfIpvs(rules: readonly string[]): boolean {
+  return rules.some((rule) => rule.includes('--match-set KUBE-'));
 }
 
 /** Names the families without a working tool: rules of the legacy variant are visible to its tool alone. */

@@ -4,7 +4,7 @@ import { WrongQuestion } from '../../inspect/wire/envelope.ts';
 import type { IptablesTools } from '../../kernel/iptables-tools.ts';
 import type { ModeName } from '../../proxy/model/modes.ts';
 import { HAIRPIN, POSTROUTING, SERVICES } from '../../proxy/modes/netfilter/names.ts';
-import { servicesUseSets } from '../choose-mode.ts';
+import { isOfIpvs } from '../choose-mode.ts';
 import type { ChooseMode } from '../load-config.ts';
 import { type Platform, realPlatform } from '../platform.ts';
 import { PROXY_TABLES, proxyTables } from '../predecessors.ts';
@@ -18,7 +18,7 @@ export function kubeProxyMode(signal: AbortSignal, platform: Platform = realPlat
     const tables = proxyTables(platform, families);
     const chains = await chainsOn(tools, signal);
     const hasTable = tables.has(PROXY_TABLES.kubeProxy);
-    const ofChains = chains === 'of kube-proxy' ? await modeOfChains(tools, signal) : undefined;
+    const ofChains = chains === 'none' || chains === 'of slicewire' ? undefined : chains;
     if (ofChains !== undefined && hasTable) throw new WrongQuestion(twoText(ofChains));
     if (ofChains !== undefined && broken.length > 0) throw new WrongQuestion(brokenText(broken));
     if (ofChains !== undefined) return { mode: ofChains, why: `kube-proxy has the chain ${SERVICES} on this node` };
@@ -47,29 +47,26 @@ function twoText(mode: ModeName): string {
  * Rules that slicewire alone has, in chains that kube-proxy writes anew when it takes over: a jump of iptables mode, and a set of IPVS mode.
  * slicewire's other chains may stay (docs/install/kubeadm.md, "Back").
  */
-const OURS_ALONE = [
-  { chain: POSTROUTING, words: `-j ${HAIRPIN}` },
-  { chain: SERVICES, words: '--match-set KUBE-IPVS-DETOUR ' },
-  { chain: SERVICES, words: '--match-set KUBE-6-IPVS-DETOUR ' },
-] as const;
+const OUR_JUMP = `-j ${HAIRPIN}`;
+const OUR_SETS = ['--match-set KUBE-IPVS-DETOUR ', '--match-set KUBE-6-IPVS-DETOUR '];
 
-/** Whose chain KUBE-SERVICES of the table nat is. */
+/** Whose chain KUBE-SERVICES of the table nat is; of kube-proxy the mode. */
 async function chainsOn(
   tools: readonly IptablesTools[],
   signal: AbortSignal,
-): Promise<'of kube-proxy' | 'of slicewire' | 'none'> {
-  let isThere = false;
+): Promise<ModeName | 'of slicewire' | 'none'> {
+  let [isThere, usesSets] = [false, false];
   for (const tool of tools) {
-    if (!(await tool.hasChain({ table: 'nat', chain: SERVICES }, signal))) continue;
-    for (const { chain, words } of OURS_ALONE) {
-      const rules = (await tool.rules({ table: 'nat', chain }, signal)) ?? [];
-      if (rules.some((rule) => `${rule} `.includes(words))) return 'of slicewire';
-    }
+    const services = await tool.rules({ table: 'nat', chain: SERVICES }, signal);
+    if (services === undefined) continue;
+    const postrouting = (await tool.rules({ table: 'nat', chain: POSTROUTING }, signal)) ?? [];
+    const isOurs =
+      postrouting.some((rule) => `${rule} `.includes(OUR_JUMP)) ||
+      services.some((rule) => OUR_SETS.some((words) => rule.includes(words)));
+    if (isOurs) return 'of slicewire';
     isThere = true;
+    usesSets ||= isOfIpvs(services);
   }
-  return isThere ? 'of kube-proxy' : 'none';
-}
-
-async function modeOfChains(tools: readonly IptablesTools[], signal: AbortSignal): Promise<ModeName> {
-  return (await servicesUseSets({ tools, signal })) ? 'ipvs' : 'iptables';
+  if (!isThere) return 'none';
+  return usesSets ? 'ipvs' : 'iptables';
 }

@@ -11,8 +11,7 @@ import { amongOthers, everyChain } from '../../proxy/modes/netfilter/every-chain
 import { NODE_PORTS, SERVICES } from '../../proxy/modes/netfilter/names.ts';
 import { frontendOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
 import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
-import { protocolOf } from '../../proxy/modes/nft-table/element-bytes.ts';
-import { addressOf } from '../../proxy/modes/nft-table/print.ts';
+import { frontendOf } from '../../proxy/modes/nftables/table-layout.ts';
 import type { FamilyView, RulesView } from '../../proxy/modes/view.ts';
 import { setName } from '../../proxy/modes/virtual-servers/sets.ts';
 import { realPlatform } from '../platform.ts';
@@ -55,7 +54,7 @@ async function ofTables(): Promise<KubeProxyRules> {
       isThere = true;
       for (const set of table.sets.values()) {
         for (const { key } of table.elements.get(set.name) ?? []) {
-          const frontend = frontendOf(set, key, family);
+          const frontend = destinationOf(set, key, family);
           if (frontend !== undefined) served.push(frontend);
         }
       }
@@ -71,15 +70,11 @@ async function ofTables(): Promise<KubeProxyRules> {
 const NO_TABLE: AnyTable = { chains: new Map(), sets: new Map(), elements: new Map() };
 
 /** The destination that the key of a map of verdicts names, in kube-proxy's maps of Services and node ports. */
-function frontendOf({ key: fields, data }: NftSet, key: Latin1Bytes, family: Family): FrontendAt | undefined {
-  if (data !== 'verdict') return undefined;
-  const kinds = fields.join(' ');
-  if (kinds !== 'address protocol port' && kinds !== 'protocol port') return undefined;
-  const width = fields.length === 2 ? 0 : family === 'IPv4' ? 4 : 16;
-  const protocol = protocolOf(key.charCodeAt(width));
-  const port = key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5);
-  if (protocol === undefined) return undefined;
-  return { family, protocol, address: width === 0 ? undefined : addressOf(key.slice(0, width)), port };
+function destinationOf(set: NftSet, key: Latin1Bytes, family: Family): FrontendAt | undefined {
+  const kinds = set.key.join(' ');
+  if (set.data !== 'verdict' || (kinds !== 'address protocol port' && kinds !== 'protocol port')) return undefined;
+  const { protocol, ...at } = frontendOf(set, key, family);
+  return protocol && { family, protocol, ...at };
 }
 
 async function rememberedInTable(

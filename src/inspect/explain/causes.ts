@@ -3,7 +3,7 @@ import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { isOurs } from '../../proxy/modes/netfilter/names.ts';
 import { listText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
-import { backendsOf, type Fate, type WalkStep } from './packet.ts';
+import { backendsOf, type Fate, isStop, type WalkStep } from './packet.ts';
 import { socketOf } from './rule.ts';
 
 interface CausesInput {
@@ -16,7 +16,7 @@ interface CausesInput {
 
 /** At least one where the fates differ. */
 export function causesOf({ installed, desired, service, facts }: CausesInput): string[] {
-  const stopped = installed.find(({ kind, way }) => isStopped(kind) && way.length > 0 && !has(desired, kind));
+  const stopped = installed.find(({ kind, way }) => isStop(kind) && way.length > 0 && !has(desired, kind));
   if (stopped !== undefined) return [stoppedText(stopped, service, facts)];
   if (isAlikeButForTheSource(installed, desired)) return [sourceText(installed)];
   const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
@@ -55,10 +55,6 @@ function sourceText(fates: readonly Fate[]): string {
   return fates[0]?.masqueraded === true
     ? `${way} is masqueraded, and should keep its source address.`
     : `${way} keeps its source address, and should be masqueraded.`;
-}
-
-function isStopped(kind: Fate['kind']): boolean {
-  return kind === 'dropped' || kind === 'rejected';
 }
 
 function has(fates: readonly Fate[], kind: Fate['kind']): boolean {

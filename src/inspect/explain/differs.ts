@@ -38,9 +38,7 @@ export function differences(input: DifferInput): string[] {
 
 /** Rules of another proxy have another form, so that a step of the desired ones is not looked for in them. */
 function ofOthers({ installed, desired, query, subject, service, facts }: DifferInput): string[] {
-  const { by, objects, model } = facts;
-  const divergence = { installed, desired, query, mode: by.mode, objects, ports: model.ports };
-  const purpose = subject && purposeOf({ ...divergence, subject });
+  const purpose = purposeOf({ installed, desired, query, subject }, facts);
   const what = `${facts.by.rules}'s rules differ from what the objects ask for: the packet is ${inWords(installed)}, and should be ${inWords(desired)}.`;
   if (purpose !== undefined) return [what, `This is on purpose. ${purpose}`];
   return [what, ...causesOf({ installed, desired, service, facts })];

@@ -13,15 +13,22 @@ import type { PacketQuery } from './packet-query.ts';
 import type { Subject } from './subject.ts';
 
 /** A connection that kube-proxy's rules lead elsewhere than slicewire's would. */
-export interface Divergence {
+interface Diverging {
   readonly installed: readonly Fate[];
   readonly desired: readonly Fate[];
   readonly query: PacketQuery;
+  /** undefined where no Service has the destination. */
+  readonly subject: Subject | undefined;
+}
+
+interface Divergence extends Diverging {
   readonly subject: Subject;
   readonly mode: ModeName;
   readonly objects: Pick<ExplainFacts['objects'], 'services' | 'slicesOf'>;
   readonly ports: ReadonlyMap<string, ServicePort>;
 }
+
+type PurposeFacts = Pick<ExplainFacts, 'by' | 'objects' | 'model'>;
 
 interface Purpose {
   readonly why: string;
@@ -114,7 +121,10 @@ const PURPOSES: readonly Purpose[] = [
 ];
 
 /** A sentence; undefined for a difference that is no such purpose. */
-export function purposeOf(divergence: Divergence): string | undefined {
+export function purposeOf(diverging: Diverging, { by, objects, model }: PurposeFacts): string | undefined {
+  const { subject } = diverging;
+  if (subject === undefined) return undefined;
+  const divergence = { ...diverging, subject, mode: by.mode, objects, ports: model.ports };
   return PURPOSES.find(({ predicts }) => predicts(divergence))?.why;
 }
 

@@ -141,9 +141,13 @@ export function stopped({ state, verdict }: WalkOutcome): Fate {
   return { kind, backend: '', masqueraded: false, probability: state.probability, way: wayOf(state) };
 }
 
+export function isStop(kind: Fate['kind']): boolean {
+  return kind === 'dropped' || kind === 'rejected';
+}
+
 /** Whether a packet is refused or dropped in every case. */
 export function areStopped(fates: readonly Fate[]): boolean {
-  return fates.every(({ kind }) => kind === 'dropped' || kind === 'rejected');
+  return fates.every(({ kind }) => isStop(kind));
 }
 
 /** The fates of packets that are sent to an endpoint, by `ip:port`. */

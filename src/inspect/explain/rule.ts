@@ -9,6 +9,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../../base/address.ts';
+import { protocolOf } from '../../proxy/modes/nft-table/element-bytes.ts';
 import type { ServersView } from '../../proxy/modes/view.ts';
 import { SET_IDS, setName, setSpec } from '../../proxy/modes/virtual-servers/sets.ts';
 import { isDeviceNamed, isLocal, type NodeOfPacket, type Packet, type PacketState } from './packet.ts';
@@ -194,7 +195,8 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
       return port === undefined ? undefined : { of: 'virtual port', first: port, last: port, inverted };
     }
     case '--vproto': {
-      const protocol = PROTOCOL_NUMBERS[value];
+      // iptables-save prints its number.
+      const protocol = protocolOf(Number(value));
       return protocol === undefined ? undefined : { of: 'virtual protocol', value: protocol, inverted };
     }
     case '--physdev-is-in':
@@ -225,9 +227,6 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
       return undefined;
   }
 }
-
-/** As iptables-save prints protocols of the match `ipvs` (IANA). */
-const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'TCP', '17': 'UDP', '132': 'SCTP' };
 
 function ofNet(
   of: 'source' | 'destination' | 'original destination' | 'virtual address',

@@ -13,7 +13,7 @@ import { causesOf } from './causes.ts';
 import { inWords, isSame } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { purposeOf } from './on-purpose.ts';
-import { backendsOf, type Fate, type NodeOfPacket, type Packet } from './packet.ts';
+import { backendsOf, type Fate, isStop, type NodeOfPacket, type Packet } from './packet.ts';
 import { type PacketDestination, type PacketQuery, type PacketSender, senderTo } from './packet-query.ts';
 import { subjectOf } from './subject.ts';
 import { MAX_DIFFERENCES } from './verify.ts';
@@ -171,9 +171,7 @@ async function compare({ query, family }: Question, facts: ExplainFacts): Promis
   const [installed, desired] = [compared.installed.fates, compared.desired.fates];
   const subject = subjectOf(query, facts, family);
   const service = subject?.service.key;
-  const { by, objects, model } = facts;
-  const divergence = { installed, desired, query, mode: by.mode, objects, ports: model.ports };
-  const purpose = subject && purposeOf({ ...divergence, subject });
+  const purpose = purposeOf({ installed, desired, query, subject }, facts);
   const forgetful = isSame(installed, desired) ? [memoryText(compared)] : undefined;
   const difference: VerifiedDifference = {
     family: query.to.family,
@@ -237,8 +235,7 @@ function filtersOfOthers(fates: readonly Fate[]): string[] {
   const found = new Set<string>();
   for (const { kind, way } of fates) {
     const last = way.at(-1);
-    if ((kind !== 'dropped' && kind !== 'rejected') || last?.table !== 'filter' || isOurs('filter', last.chain))
-      continue;
+    if (!isStop(kind) || last?.table !== 'filter' || isOurs('filter', last.chain)) continue;
     const verb = kind === 'dropped' ? 'drops' : 'refuses';
     found.add(
       `the rule \`${last.rule}\` of filter ${last.chain} is another program's, and ${verb} connections whatever the proxy does`,
