@@ -198,22 +198,32 @@ export function* readSets(socket: NetlinkSocket, id: TableId): Generator<ListedS
   const asked = request(NFT_MSG_GETSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table));
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
-    if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
-    const number = (type: number) => {
-      const at = findAttribute(buffer, from, end, type, 4);
-      return at < 0 ? undefined : buffer.readUInt32BE(at);
-    };
-    const [flags = 0, data] = [number(NFTA_SET_FLAGS), number(NFTA_SET_DATA_TYPE)];
-    const listed: ListedSet = {
-      name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
-      isDynamic: (flags & NFT_SET_EVAL) !== 0,
-      isInterval: (flags & NFT_SET_INTERVAL) !== 0,
-      keyType: number(NFTA_SET_KEY_TYPE) ?? 0,
-      data: data === NFT_DATA_VERDICT ? 'verdict' : data,
-    };
-    return listed;
+    return textAt(buffer, from, end, NFTA_SET_TABLE) === id.table ? decodeSet(buffer, from, end) : undefined;
   });
   for (const part of parts) yield* part;
+}
+
+/** One set; undefined when there is none of this name. Throws NetlinkError. */
+export function readSet(socket: NetlinkSocket, id: TableId, name: string): ListedSet | undefined {
+  const asked = request(NFT_MSG_GETSET, id, 0, (body) =>
+    body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name),
+  );
+  return orNone(() => socket.ask(asked, (buffer, { start, end }) => decodeSet(buffer, start + NFGENMSG, end)));
+}
+
+function decodeSet(buffer: Buffer, from: number, end: number): ListedSet {
+  const number = (type: number) => {
+    const at = findAttribute(buffer, from, end, type, 4);
+    return at < 0 ? undefined : buffer.readUInt32BE(at);
+  };
+  const [flags = 0, data] = [number(NFTA_SET_FLAGS), number(NFTA_SET_DATA_TYPE)];
+  return {
+    name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
+    isDynamic: (flags & NFT_SET_EVAL) !== 0,
+    isInterval: (flags & NFT_SET_INTERVAL) !== 0,
+    keyType: number(NFTA_SET_KEY_TYPE) ?? 0,
+    data: data === NFT_DATA_VERDICT ? 'verdict' : data,
+  };
 }
 
 /** An element as it was read: of any program, and of a set whose elements packets add. Bytes are strings of Latin-1. */

@@ -3,6 +3,7 @@
  * at once after the kernel's notice that another program wrote, and every syncPeriod, because not every kernel sends notices. Two limits belong
  * to it: the share of the time that goes into reading, and the pace of repairs where another program changes the rules again and again.
  */
+import { Allowance } from '../base/allowance.ts';
 import { causeOf } from '../base/cause.ts';
 import { type Clock, doubledWait, Wait } from '../base/clock.ts';
 import type { Mutex } from '../base/mutex.ts';
@@ -442,34 +443,6 @@ export class RepairBackoff {
 
   #isOver(now: number): boolean {
     return now - this.#last > Math.max(QUIET_MS, 2 * this.#wait);
-  }
-}
-
-/** A share of the time. A burst may be spent at once, after a rest that pays for it: most programs write a few times, and then rest. */
-class Allowance {
-  readonly #clock: Pick<Clock, 'now'>;
-  readonly #share: number;
-  readonly #burst: number;
-  /** The time of the last expense, and the milliseconds that were left then; negative when it was more. */
-  #last: { readonly at: number; readonly left: number };
-
-  /** `burst`: milliseconds. */
-  constructor(clock: Pick<Clock, 'now'>, { share, burst }: { readonly share: number; readonly burst: number }) {
-    this.#clock = clock;
-    this.#share = share;
-    this.#burst = burst;
-    this.#last = { at: clock.now(), left: burst };
-  }
-
-  /** The earliest time at which more may be spent. */
-  get next(): number {
-    return this.#last.at + Math.max(0, -this.#last.left) / this.#share;
-  }
-
-  spend(milliseconds: number): void {
-    const at = this.#clock.now();
-    const paid = Math.min(this.#burst, this.#last.left + (at - this.#last.at) * this.#share);
-    this.#last = { at, left: paid - milliseconds };
   }
 }
 

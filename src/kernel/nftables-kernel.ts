@@ -240,8 +240,24 @@ export interface AnyTable {
   readonly elements: ReadonlyMap<string, readonly NftElement[]>;
 }
 
+/** A table of any program, of which each object is read when it is first asked for. All throw when the kernel does not answer. */
+export interface LookedUpTable {
+  readonly isThere: boolean;
+  /** The chains that the kernel calls. They are read once, because a table keeps them. */
+  readonly hooks: ReadonlyMap<string, Hook>;
+  rules(chain: string): readonly ReadRule[] | undefined;
+  set(name: string): NftSet | undefined;
+  /** An element by its exact key, in whole words. An element for all other keys is not seen. */
+  element(set: string, key: Latin1Bytes): NftElement | undefined;
+  elements(set: string): Iterable<NftElement>;
+  /** Forgets what was read where any program has written since, and returns whether it did. `hasHooks`: forgets all, also the hooks. */
+  renew(hasHooks?: boolean): boolean;
+}
+
 /** Reads the content of tables of any program. */
 export interface AnyTables {
+  /** A table, whether there is one or not. Throws when the kernel does not answer. */
+  lookUp(family: Family, table: string): LookedUpTable;
   /** Undefined when there is none. Throws when it cannot be read. */
   readTable(family: Family, table: string): Promise<AnyTable | undefined>;
   /** Seconds until an element expires; undefined when it stays, or there is none. Throws when the kernel does not answer. */

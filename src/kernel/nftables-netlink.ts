@@ -17,6 +17,7 @@ import {
   type AnyTable,
   type AnyTables,
   type Latin1Bytes,
+  type LookedUpTable,
   type NftKernel,
   NftMissing,
   type NftPart,
@@ -30,7 +31,7 @@ import {
   TABLE,
   type TablePresence,
 } from './nftables-kernel.ts';
-import { readAnyTable, readPart, readTable } from './nftables-reading.ts';
+import { readAnyTable, readPart, readTable, TableLookups } from './nftables-reading.ts';
 import { SeenTables } from './nftables-seen.ts';
 import { type JournalOptions, RulesetJournal } from './ruleset-journal.ts';
 import type { RulesetNotices } from './ruleset-notices.ts';
@@ -203,6 +204,12 @@ export class NftNetlink implements NftKernel, NftTables, AnyTables {
       await breath();
     }
     return keys;
+  }
+
+  lookUp(family: Family, table: string): LookedUpTable {
+    // Questions have the asking socket: the main one may be in the middle of a listing.
+    const { asking } = this.#sockets;
+    return new TableLookups(asking, { family, table }, () => generationOf(asking));
   }
 
   async readTable(family: Family, table: string): Promise<AnyTable | undefined> {

@@ -11,6 +11,7 @@ import {
   readElement,
   readElements,
   readRules,
+  readSet,
   readSets,
   tableHandle,
 } from '../../native/nft/listings.ts';
@@ -21,6 +22,8 @@ import type {
   AnyTable,
   Hook,
   KeyField,
+  Latin1Bytes,
+  LookedUpTable,
   NftElement,
   NftPart,
   NftSet,
@@ -69,16 +72,113 @@ export async function readAnyTable(
       const set = setOf(listed);
       if (set === undefined) continue;
       const found = listed.isDynamic ? [] : await elementsNow(socket, id, set.name);
-      // The element for all keys that have no other has no key itself. A set with one counts as not read.
-      if (found.some(({ key }) => key === '')) continue;
-      const isOfOneField = set.key.length === 1;
-      const read = set.hasRanges === true && isOfOneField ? rangesOf(found) : found.map(elementOf);
+      const read = elementsOf(set, found);
+      if (read === undefined) continue;
       sets.set(set.name, set);
-      elements.set(set.name, isOfOneField ? read.map(inWords) : read);
+      elements.set(set.name, read);
     }
     return { chains, sets, elements };
   };
   return (await settled(socket, id, generation, read))?.state;
+}
+
+/** The elements of a set of any program, with keys in whole words; undefined for a set with an element for all other keys. */
+function elementsOf(set: NftSet, found: readonly ListedElement[]): NftElement[] | undefined {
+  // The element for all keys that have no other has no key itself. A set with one counts as not read.
+  if (found.some(({ key }) => key === '')) return undefined;
+  const isOfOneField = set.key.length === 1;
+  const read = set.hasRanges === true && isOfOneField ? rangesOf(found) : found.map(elementOf);
+  return isOfOneField ? read.map(inWords) : read;
+}
+
+/** Objects that are remembered: more are read again when they are asked for. */
+const MAX_LOOKED_UP = 5000;
+
+/** See `LookedUpTable`. `generation` reads that of the ruleset. */
+export class TableLookups implements LookedUpTable {
+  readonly #socket: NetlinkSocket;
+  readonly #id: TableId;
+  readonly #now: () => number;
+  #generation: number;
+  #hooks: ReadonlyMap<string, Hook> | undefined;
+  readonly #rules = new Map<string, readonly ReadRule[] | undefined>();
+  readonly #sets = new Map<string, NftSet | undefined>();
+  readonly #elements = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
+
+  constructor(socket: NetlinkSocket, id: TableId, generation: () => number) {
+    this.#socket = socket;
+    this.#id = id;
+    this.#now = generation;
+    this.#generation = generation();
+  }
+
+  get isThere(): boolean {
+    return tableHandle(this.#socket, this.#id) !== undefined;
+  }
+
+  renew(hasHooks = false): boolean {
+    const generation = this.#now();
+    if (generation === this.#generation && !hasHooks) return false;
+    this.#generation = generation;
+    if (hasHooks) this.#hooks = undefined;
+    for (const known of [this.#rules, this.#sets, this.#elements]) known.clear();
+    return true;
+  }
+
+  get hooks(): ReadonlyMap<string, Hook> {
+    this.#hooks ??= new Map(
+      [...readChains(this.#socket, this.#id)].flatMap(({ name, base }) => (base === undefined ? [] : [[name, base]])),
+    );
+    return this.#hooks;
+  }
+
+  rules(chain: string): readonly ReadRule[] | undefined {
+    return lookedUp(this.#rules, chain, () => chainNow(this.#socket, this.#id, chain)?.rules);
+  }
+
+  set(name: string): NftSet | undefined {
+    return lookedUp(this.#sets, name, () => {
+      const listed = readSet(this.#socket, this.#id, name);
+      return listed && setOf(listed);
+    });
+  }
+
+  element(name: string, key: Latin1Bytes): NftElement | undefined {
+    const set = this.set(name);
+    if (set === undefined || set.isMemory === true) return undefined;
+    if (this.#elements.has(name)) return this.#all(name).get(key);
+    const found = readElement(this.#socket, this.#id, { set: name, key: inBytes(set, key) });
+    return found && { ...elementOf(found), key };
+  }
+
+  elements(name: string): Iterable<NftElement> {
+    return this.#all(name).values();
+  }
+
+  #all(name: string): ReadonlyMap<Latin1Bytes, NftElement> {
+    return lookedUp(this.#elements, name, () => {
+      const set = this.set(name);
+      if (set === undefined || set.isMemory === true) return new Map();
+      const found = [...readElements(this.#socket, this.#id, name)].flat();
+      return new Map(elementsOf(set, found)?.map((element) => [element.key, element]));
+    });
+  }
+}
+
+function lookedUp<T>(known: Map<string, T>, name: string, read: () => T): T {
+  const before = known.get(name);
+  if (before !== undefined || known.has(name)) return before as T;
+  const found = read();
+  if (known.size >= MAX_LOOKED_UP) known.clear();
+  known.set(name, found);
+  return found;
+}
+
+/** The key of one field as the kernel has it; the counterpart of `inWords`. */
+function inBytes({ key: fields }: NftSet, key: Latin1Bytes): Latin1Bytes {
+  const [field, ...more] = fields;
+  if (more.length > 0 || field === undefined) return key;
+  return field === 'protocol' ? key.slice(0, 1) : field === 'port' ? key.slice(0, 2) : key;
 }
 
 /** The result of `read`, if possible without a write of any program in between. */

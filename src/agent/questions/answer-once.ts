@@ -28,7 +28,7 @@ export async function withQueries<T>(
   const config = withKubeconfig(ofFlags, flags);
   return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
     const { inspection } = agent.mode;
-    const of = isOfKubeProxy ? await kubeProxyRules({ config, inspection, signal: until }) : undefined;
+    const rules = isOfKubeProxy ? await kubeProxyRules({ config, inspection, signal: until }) : undefined;
     const queries = new Queries({
       who: 'command',
       clock: realClock,
@@ -38,7 +38,7 @@ export async function withQueries<T>(
       agent: () => agent,
       health: () => healthByPlan(plan),
       recordings: undefined,
-      of,
+      ...(rules === undefined ? {} : { of: () => Promise.resolve(rules) }),
     });
     return await use(queries, until);
   });

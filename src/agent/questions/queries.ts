@@ -95,10 +95,11 @@ export class Queries implements Answers {
         return await explainPast(asked, { by, objects, recorded, routeTo }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
+      const of = await this.#parts.of?.(signal);
       const { explainNow } = await import('./explain-now.ts');
       return await explainNow(
         asked,
-        { by, agent, recorder: recorderOf(this.#parts), knowsPods, relay: relayOf(this.#parts), of: this.#parts.of },
+        { by, agent, recorder: recorderOf(this.#parts), knowsPods, relay: relayOf(this.#parts), of },
         signal,
       );
     });
@@ -119,7 +120,7 @@ export class Queries implements Answers {
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
-      const { of } = this.#parts;
+      const of = await this.#parts.of?.(signal);
       if (of !== undefined) return await this.#verifyOthers({ of, signal });
       const comparison = await this.#compared(signal);
       const { verificationOf } = await import('../../inspect/explain/verify.ts');
@@ -130,17 +131,17 @@ export class Queries implements Answers {
   async #verifyOthers({
     of,
     signal,
-    isOutsideAlone = false,
+    senders = 'all',
   }: {
     readonly of: KubeProxyRules;
     readonly signal: AbortSignal;
-    readonly isOutsideAlone?: boolean;
+    readonly senders?: 'all' | 'outside';
   }): Promise<Verification> {
     const { factsAbout } = await import('./explain-now.ts');
     const { verifyWalks } = await import('../../inspect/explain/verify-walks.ts');
     const about = { by: answeredByOf(this.#parts), agent: presentAgent(this.#parts), recorder: undefined };
     const facts = await factsAbout({ ...about, knowsPods: false, relay: relayOf(this.#parts), of });
-    return await verifyWalks({ facts, served: of.served, isOutsideAlone, signal });
+    return await verifyWalks({ facts, served: of.served, senders, signal });
   }
 
   /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */
@@ -183,9 +184,9 @@ export class Queries implements Answers {
         { by: answeredByOf(this.#parts), agent, strictArp, relay: relayOf(this.#parts) },
         signal,
       );
-      const { of } = this.#parts;
+      const of = await this.#parts.of?.(signal);
       if (of === undefined) return exposure;
-      const found = await this.#verifyOthers({ of, signal, isOutsideAlone: true });
+      const found = await this.#verifyOthers({ of, signal, senders: 'outside' });
       return { ...exposure, problems: [...exposure.problems, ...outsideProblems(found)] };
     });
   }

@@ -37,8 +37,8 @@ export interface QueryParts {
   readonly trafficOf?: (service: ServiceKey) => Promise<readonly FrontendTraffic[] | undefined>;
   /** undefined where nothing is recorded. */
   readonly recordings: Pick<Recordings, 'recorder' | 'archive' | 'fault'> | undefined;
-  /** Rules of another proxy, which the answers are about. */
-  readonly of?: KubeProxyRules | undefined;
+  /** Reads the rules of another proxy, which the answers are about. Throws WrongQuestion, and the errors of reading the kernel. */
+  readonly of?: ((signal: AbortSignal) => Promise<KubeProxyRules>) | undefined;
 }
 
 /** The parts that the live page reads. */

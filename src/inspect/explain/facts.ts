@@ -73,6 +73,7 @@ export interface ExplainFacts {
   readonly objects: ExplainedObjects;
   readonly model: {
     readonly ports: ReadonlyMap<ServicePortKey, ServicePort>;
+    portsOf(key: ServiceKey): readonly ServicePort[];
     frontend(at: FrontendAt): ServicePort | undefined;
   };
   /** The faults of an object: those of the object itself, and of a Service those between objects. */

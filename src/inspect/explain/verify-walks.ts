@@ -4,6 +4,7 @@
  */
 import { type Address, endpointText, FAMILIES, type Family, familyOf } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
+import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { unfiltered } from '../../proxy/modes/netfilter/every-chain.ts';
 import { isOurs } from '../../proxy/modes/netfilter/names.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
@@ -23,8 +24,10 @@ interface VerifiedRules {
   readonly facts: ExplainFacts;
   /** The destinations that the other proxy's rules name, so that one that no Service has any more is found, too. */
   readonly served: readonly FrontendAt[];
-  /** Leaves out all senders but clients outside, and the cluster IPs of Services. */
-  readonly isOutsideAlone?: boolean;
+  /** The Services whose frontends are asked for; all by default. */
+  readonly services?: ReadonlySet<ServiceKey> | undefined;
+  /** `outside`: clients outside alone, and no cluster IPs. `node`: the node alone. */
+  readonly senders?: 'all' | 'outside' | 'node';
   readonly signal: AbortSignal;
 }
 
@@ -76,10 +79,11 @@ interface Question {
   readonly family: FamilyFacts;
 }
 
-function* questions({ facts, served, isOutsideAlone = false }: Omit<VerifiedRules, 'signal'>): Generator<Question> {
-  const pods = new Map(FAMILIES.map((family) => [family, podOf(family, facts)]));
+function* questions({ facts, served, services, senders = 'all' }: Omit<VerifiedRules, 'signal'>): Generator<Question> {
+  const isOutsideAlone = senders === 'outside';
+  const pods = new Map(FAMILIES.map((family) => [family, senders === 'all' ? podOf(family, facts) : undefined]));
   const seen = new Set<string>();
-  for (const { at, addresses, ranges } of destinations(facts, { served, isOutsideAlone })) {
+  for (const { at, addresses, ranges } of destinations(facts, { served, services, isOutsideAlone })) {
     const family = facts.families.get(at.family);
     if (family === undefined) continue;
     for (const address of addresses) {
@@ -96,7 +100,8 @@ function* questions({ facts, served, isOutsideAlone = false }: Omit<VerifiedRule
       const outside = [undefined, ...ranges].map((client) =>
         senderTo(to, { what: 'outside', address: client }, family),
       );
-      for (const from of isOutsideAlone ? outside : [...inside, ...outside]) yield { query: { from, to }, family };
+      const from = { all: [...inside, ...outside], outside, node: inside }[senders];
+      for (const sender of from) yield { query: { from: sender, to }, family };
     }
   }
 }
@@ -114,7 +119,11 @@ interface AskedFrontend {
  */
 function* destinations(
   { model, families }: ExplainFacts,
-  { served, isOutsideAlone }: { readonly served: readonly FrontendAt[]; readonly isOutsideAlone: boolean },
+  {
+    served,
+    services,
+    isOutsideAlone,
+  }: Pick<VerifiedRules, 'served' | 'services'> & { readonly isOutsideAlone: boolean },
 ): Generator<AskedFrontend> {
   const inside = new Set<string>();
   const swept = new Set<Family>();
@@ -125,7 +134,8 @@ function* destinations(
     swept.add(at.family);
     return { at, addresses, ranges };
   };
-  for (const { family, protocol, frontends, sourceRanges = [] } of model.ports.values()) {
+  const ports = services === undefined ? model.ports.values() : [...services].flatMap((key) => model.portsOf(key));
+  for (const { family, protocol, frontends, sourceRanges = [] } of ports) {
     const first = sourceRanges.slice(0, MAX_RANGES).map((range) => range.slice(0, range.indexOf('/')) as Address);
     for (const { role, address, port } of frontends) {
       if (isOutsideAlone && role === 'cluster-ip') inside.add(`${protocol} ${address} ${port}`);

@@ -109,9 +109,14 @@ export class SyncLoop {
     }
   }
 
+  /** Updates the desired state alone. Throws when a source is not synced yet (invariant 1). */
+  async desire(): Promise<void> {
+    await this.#desire(this.#take());
+  }
+
   /** Updates the desired state, reads the kernel if needed, and returns the plan. Throws KernelNotRead when a part is unread. */
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly Drift[] }> {
-    await this.#desire(this.#take());
+    await this.desire();
     const { drift } = await this.#observe(signal);
     if (!this.#parts.mode.isObserved) throw new KernelNotRead('part of the kernel could not be read; see the log');
     return { plan: this.#parts.mode.plan(), drift };

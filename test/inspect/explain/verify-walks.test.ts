@@ -258,7 +258,7 @@ describe('a difference', () => {
       stands: (family) => ({ ...node.view(family), rules: undefined }),
       more: { by: { ...by, rules: 'kube-proxy' } },
     });
-    const { differences } = await verifyWalks({ facts, served: [], isOutsideAlone: true, signal: NEVER });
+    const { differences } = await verifyWalks({ facts, served: [], senders: 'outside', signal: NEVER });
     assert.deepEqual(
       differences.map(({ object }) => object),
       [
