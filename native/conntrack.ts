@@ -62,7 +62,8 @@ export interface FlowStatus {
 
 /** No answer was seen. */
 export const UNANSWERED: FlowStatus = { mask: IPS_SEEN_REPLY, value: 0 };
-/** Translated, and not answered. */
+/** The destination is translated; and not answered. */
+export const TRANSLATED: FlowStatus = { mask: IPS_DST_NAT, value: IPS_DST_NAT };
 export const OPENING: FlowStatus = { mask: IPS_SEEN_REPLY | IPS_DST_NAT, value: IPS_DST_NAT };
 
 export type FlowFamily = NetfilterFamily;
@@ -137,6 +138,11 @@ export class ConntrackSocket {
     return yield* this.#lists.decoded(openingsRequest(UNANSWERED, this.#isFiltered), decodeUnanswered);
   }
 
+  /** Flows of all protocols and both families whose destination is translated. Yields, returns and throws as `udpFlows`. */
+  *translated(): Generator<readonly Flow[], boolean> {
+    return yield* this.#lists.decoded(openingsRequest(TRANSLATED, this.#isFiltered), decodeTranslated);
+  }
+
   /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
   delete(flows: readonly Flow[]): number {
     let deleted = 0;
@@ -200,7 +206,18 @@ export function decodeOpening(buffer: Buffer, message: Message): Flow | undefine
   return hasStatus(buffer, message, OPENING) ? openingOf(buffer, message) : undefined;
 }
 
-/** The same, also for one that IPVS translates: its tuples tell. */
+/** A translated flow of any protocol; undefined for any other, and for one in a zone. */
+function decodeTranslated(buffer: Buffer, message: Message): Flow | undefined {
+  if (!hasStatus(buffer, message, TRANSLATED)) return undefined;
+  const { start, end } = message;
+  for (const kind of [TCP, UDP, SCTP]) {
+    const flow = flowOf(buffer, start + NFGENMSG, end, kind);
+    if (flow !== undefined) return flow;
+  }
+  return undefined;
+}
+
+/** As `decodeOpening`, also for one that IPVS translates: its tuples tell. */
 export function decodeUnanswered(buffer: Buffer, message: Message): Flow | undefined {
   if (!hasStatus(buffer, message, UNANSWERED)) return undefined;
   const flow = openingOf(buffer, message);

@@ -18,6 +18,7 @@ import { programmedSchema } from '../src/inspect/wire/programmed.ts';
 import { problemSchema } from '../src/inspect/wire/read.ts';
 import { replaySchema } from '../src/inspect/wire/replay.ts';
 import { serviceSchema, servicesSchema } from '../src/inspect/wire/services.ts';
+import { shadowSchema } from '../src/inspect/wire/shadow.ts';
 import { statusSchema } from '../src/inspect/wire/status.ts';
 import { verificationSchema } from '../src/inspect/wire/verification.ts';
 
@@ -27,6 +28,7 @@ const SCHEMAS = {
   explanation: explanationSchema,
   verification: verificationSchema,
   status: statusSchema,
+  shadow: shadowSchema,
   history: historySchema,
   replay: replaySchema,
   live: liveSchema,

@@ -205,9 +205,7 @@ export function* readSets(socket: NetlinkSocket, id: TableId): Generator<ListedS
 
 /** One set; undefined when there is none of this name. Throws NetlinkError. */
 export function readSet(socket: NetlinkSocket, id: TableId, name: string): ListedSet | undefined {
-  const asked = request(NFT_MSG_GETSET, id, 0, (body) =>
-    body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name),
-  );
+  const asked = request(NFT_MSG_GETSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name));
   return orNone(() => socket.ask(asked, (buffer, { start, end }) => decodeSet(buffer, start + NFGENMSG, end)));
 }
 

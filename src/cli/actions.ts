@@ -47,6 +47,11 @@ export const ACTIONS: Readonly<Record<CommandName, CommandAction>> = {
     return await controllerCommand(flags, signal, hangups);
   },
   fleet: async ({ flags, signal }, hangups) => await (await import('./fleet.ts')).fleetCommand(flags, signal, hangups),
+  shadow: async ({ flags, signal }, hangups) => {
+    const { shadowCommand } = await import('./shadow.ts');
+    endSoonAfter(signal);
+    return await shadowCommand(flags, signal, hangups);
+  },
   drained: async (input) => await (await import('./drained.ts')).drainedCommand(input),
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('./demo/demo.ts');

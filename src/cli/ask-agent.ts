@@ -16,6 +16,8 @@ export interface AgentQuestion {
   readonly parameters?: Readonly<Record<string, string | undefined>>;
   /** Only the agent can answer, so the error text names no other way. */
   readonly mustBeAgent?: boolean;
+  /** The program that answers; the agent by default. */
+  readonly program?: 'agent' | 'shadow';
   readonly signal: AbortSignal;
 }
 
@@ -35,6 +37,7 @@ async function send({
   path,
   parameters = {},
   mustBeAgent = false,
+  program = 'agent',
   signal,
 }: AgentQuestion): Promise<IncomingMessage> {
   const query = searchParams(parameters);
@@ -48,7 +51,7 @@ async function send({
     request.on('error', reject);
   }).catch((error: NodeJS.ErrnoException) => {
     if (signal.aborted) throw error;
-    throw new NoAnswer(unansweredText(listen, mustBeAgent ? '' : path, error));
+    throw new NoAnswer(unansweredText(listen, mustBeAgent || program === 'shadow' ? '' : path, error, program));
   });
   if (response.statusCode !== 200) await refuse(listen, response);
   return response;
@@ -68,11 +71,16 @@ const WITHOUT_AGENT: Readonly<Record<string, string>> = {
   '/history': '--recording FILE',
 };
 
-function unansweredText({ text }: ListenAddress, path: string, { code, message }: NodeJS.ErrnoException): string {
+function unansweredText(
+  { text }: ListenAddress,
+  path: string,
+  { code, message }: NodeJS.ErrnoException,
+  program: string,
+): string {
   const why = code === 'ECONNREFUSED' ? 'nothing listens there' : message;
   const flags = WITHOUT_AGENT[path];
   const otherwise = flags === undefined ? '' : `; without an agent, use ${flags}`;
-  return `no agent answers at ${text} (${why}): start it, or name its address with --metrics-bind-address${otherwise}`;
+  return `no ${program} answers at ${text} (${why}): start it, or name its address with --metrics-bind-address${otherwise}`;
 }
 
 async function refuse({ text }: ListenAddress, response: IncomingMessage): Promise<never> {

@@ -13,10 +13,13 @@ import { type Exposure, exposureSchema, exposureText } from '../inspect/wire/exp
 import { historySchema } from '../inspect/wire/history.ts';
 import { readMoment, readSince, serviceKey } from '../inspect/wire/parse.ts';
 import type { AnswerSchema } from '../inspect/wire/read.ts';
+import { shadowSchema } from '../inspect/wire/shadow.ts';
+import { shadowText } from '../inspect/wire/shadow-text.ts';
 import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { historyText, statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema, verificationText } from '../inspect/wire/verification.ts';
 import { MODES } from '../proxy/model/modes.ts';
+import { shadowFlags } from '../shadow/shadow-flags.ts';
 import { askAgent } from './ask-agent.ts';
 import { type CommandInput, show } from './command-input.ts';
 import { recordedAnswers } from './record-and-replay.ts';
@@ -148,6 +151,7 @@ const STATUS: AnswerableCommand<Status> = {
 };
 
 export async function statusCommand(input: CommandInput): Promise<number> {
+  if (input.flags.of !== undefined) return await statusOfOther(input, textFlag(input.flags, 'of') ?? '');
   const answerer = await answererOf(input.flags);
   if (input.flags.watch === true) {
     if (answerer.who !== 'agent') {
@@ -160,6 +164,20 @@ export async function statusCommand(input: CommandInput): Promise<number> {
   return status.health.healthy ? 0 : 2;
 }
 
+/** The shadow of this node has watched the other proxy, so only it can answer. */
+async function statusOfOther(input: CommandInput, of: string): Promise<number> {
+  const { flags, signal } = input;
+  mustBeKubeProxy(of);
+  const other = [...SOURCES, 'recording', 'watch'].find((flag) => flags[flag] !== undefined);
+  if (other !== undefined)
+    throw new WrongQuestion(`--of ${of}: cannot be combined with --${other}: the shadow of this node answers`);
+  const { config } = await loadConfig(flags, undefined, undefined, shadowFlags(flags));
+  const question = { listen: config.serve.metrics, path: '/status', program: 'shadow', signal } as const;
+  const shadow = await askAgent(question, shadowSchema);
+  show(input, shadow, shadowText);
+  return shadow.problem === '' && shadow.count === 0 ? 0 : 2;
+}
+
 export { recordCommand, replayCommand } from './record-and-replay.ts';
 
 /** Questions are answered by the agent that runs, by this command from the source and the kernel, or from a recording. */
@@ -168,10 +186,14 @@ type Answerer =
   | { readonly who: 'command' }
   | { readonly who: 'recording'; readonly file: string };
 
-/** The command reads the rules of the other proxy itself: they are in no recording, and no agent has them. Throws WrongQuestion. */
-function aboutOthers(of: string, flags: Flags): Answerer {
+function mustBeKubeProxy(of: string): void {
   if (of !== 'kube-proxy')
     throw new WrongQuestion(`--of ${of}: only the rules of kube-proxy can be read; write kube-proxy`);
+}
+
+/** The command reads the rules of the other proxy itself: they are in no recording, and no agent has them. Throws WrongQuestion. */
+function aboutOthers(of: string, flags: Flags): Answerer {
+  mustBeKubeProxy(of);
   const other = ['recording', 'at', 'live'].find((flag) => flags[flag] !== undefined);
   if (other !== undefined) {
     throw new WrongQuestion(

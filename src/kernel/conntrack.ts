@@ -48,6 +48,22 @@ export function flowTableOpener({ sysctls = realSysctls, open }: FlowTableSeams 
 
 export const openFlowTable = flowTableOpener();
 
+/** The number of flows whose destination is translated, and was one that `isCounted` admits. Throws NetlinkError, SystemError. */
+export async function countTranslated(isCounted: (flow: Flow) => boolean): Promise<number> {
+  const { ConntrackSocket } = await import('../../native/conntrack.ts');
+  const socket = new ConntrackSocket({ isFiltered: true });
+  let count = 0;
+  try {
+    for (const part of socket.translated()) {
+      for (const flow of part) if (isCounted(flow)) count += 1;
+      await breath();
+    }
+    return count;
+  } finally {
+    socket.close();
+  }
+}
+
 interface SocketAddress {
   readonly address: Address;
   readonly port: number;

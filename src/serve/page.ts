@@ -1,5 +1,5 @@
 /**
- * The files of the live pages: the agent's (docs/observe.md, The page) and the fleet's (docs/fleet.md). They are kept and sent
+ * The files of the live pages: the agent's (docs/observe.md, The page), the fleet's (docs/fleet.md) and the shadow's (docs/shadow.md). They are kept and sent
  * compressed. A client that may not ask questions does not get the page either, because it would show nothing.
  */
 import { createHash } from 'node:crypto';
@@ -16,7 +16,7 @@ interface PageFile {
 /** By path. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
-/** Both pages have the same style and icon. */
+/** All pages have the same style and icon. */
 function filesOf(html: string, script: string): PageFiles {
   return new Map([
     ['/', { name: html, type: 'text/html; charset=utf-8' }],
@@ -28,6 +28,7 @@ function filesOf(html: string, script: string): PageFiles {
 
 export const AGENT_PAGE = filesOf('page.html', 'page.js');
 export const FLEET_PAGE = filesOf('fleet.html', 'fleet.js');
+export const SHADOW_PAGE = filesOf('shadow.html', 'shadow.js');
 
 /** Reads a file of the page, compressed by gzip. Rejects with the reason when there is none. */
 export type ReadPage = (name: string) => Promise<Uint8Array>;
@@ -47,7 +48,7 @@ const HEADERS = {
 } as const;
 
 /**
- * undefined where the path is none of the page. The method must be GET or HEAD. `files`: AGENT_PAGE or FLEET_PAGE. `refusalOf`: the reason
+ * undefined where the path is none of the page. The method must be GET or HEAD. `files`: the page. `refusalOf`: the reason
  * why this client is not answered.
  */
 export function pageAnswer(

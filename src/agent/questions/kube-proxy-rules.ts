@@ -1,16 +1,17 @@
 /** The rules of kube-proxy on this node, read for a question. Nothing is written. */
 import { type Address, addressBytes, FAMILIES, type Family } from '../../base/address.ts';
+import { breath } from '../../base/clock.ts';
 import type { Config } from '../../config/config.ts';
 import { WrongQuestion } from '../../inspect/wire/envelope.ts';
-import type { AnyTable, Latin1Bytes, NftSet } from '../../kernel/nftables-kernel.ts';
-import { openNftables } from '../../kernel/nftables-netlink.ts';
+import type { AnyTable, Latin1Bytes, LookedUpTable, NftSet } from '../../kernel/nftables-kernel.ts';
+import { type NftNetlink, openNftables } from '../../kernel/nftables-netlink.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import type { Memories, ModeInspection } from '../../proxy/modes/inspection.ts';
 import { amongOthers, everyChain } from '../../proxy/modes/netfilter/every-chain.ts';
 import { NODE_PORTS, SERVICES } from '../../proxy/modes/netfilter/names.ts';
 import { frontendOfRule } from '../../proxy/modes/netfilter/rules-view.ts';
-import { anyTableView } from '../../proxy/modes/nft-table/any-table.ts';
+import { anyTableView, lookedUpView } from '../../proxy/modes/nft-table/any-table.ts';
 import { frontendOf } from '../../proxy/modes/nftables/table-layout.ts';
 import type { FamilyView, RulesView } from '../../proxy/modes/view.ts';
 import { setName } from '../../proxy/modes/virtual-servers/sets.ts';
@@ -22,7 +23,7 @@ import { NO_RULES } from './kube-proxy-mode.ts';
 export interface KubeProxyRules extends Pick<ModeInspection, 'remembered'> {
   readonly views: readonly FamilyView[];
   /** The destinations that the rules name. */
-  readonly served: readonly FrontendAt[];
+  served(): Promise<readonly FrontendAt[]>;
   /** The rules of slicewire in the place of kube-proxy's: where packets should go, with all that other programs do to them. */
   replacedBy(own: readonly FamilyView[]): readonly FamilyView[];
 }
@@ -60,10 +61,46 @@ async function ofTables(): Promise<KubeProxyRules> {
       }
     }
     if (!isThere) throw new WrongQuestion(NO_RULES);
-    return { views, served, remembered: rememberedInTable, replacedBy: (own) => own };
+    return {
+      views,
+      served: () => Promise.resolve(served),
+      remembered: rememberedInTable,
+      replacedBy: (own) => own,
+    };
   } finally {
     kernel.close();
   }
+}
+
+/** The maps of verdicts in which kube-proxy has its Services and node ports, with and without endpoints. */
+const MAPS = ['service-ips', 'service-nodeports', 'no-endpoint-services', 'no-endpoint-nodeports'] as const;
+
+/** Tables of nftables mode that are read where a packet passes: they are as they are at each walk. Throws as `kubeProxyRules`. */
+export function lookedUpRules(
+  kernel: Pick<NftNetlink, 'expiration'>,
+  tables: readonly { readonly family: Family; readonly table: LookedUpTable }[],
+): KubeProxyRules {
+  if (!tables.some(({ table }) => table.isThere)) throw new WrongQuestion(NO_RULES);
+  return {
+    views: tables.map(({ family, table }) => ({ family, table: lookedUpView(PROXY_TABLES.kubeProxy, table, family) })),
+    async served() {
+      const served: FrontendAt[] = [];
+      for (const { family, table } of tables) {
+        for (const name of MAPS) {
+          const set = table.set(name);
+          if (set === undefined) continue;
+          for (const { key } of table.elements(name)) {
+            const frontend = destinationOf(set, key, family);
+            if (frontend !== undefined) served.push(frontend);
+          }
+          await breath();
+        }
+      }
+      return served;
+    },
+    remembered: (...asked) => rememberedIn(kernel, ...asked),
+    replacedBy: (own) => own,
+  };
 }
 
 /** Of a family in which kube-proxy has none: its Services are not served. */
@@ -79,21 +116,30 @@ function destinationOf(set: NftSet, key: Latin1Bytes, family: Family): FrontendA
 
 async function rememberedInTable(
   family: Family,
+  memories: Memories,
+  client: Address,
+): Promise<ReadonlyMap<string, number>> {
+  if (memories.lists.length === 0) return new Map();
+  const kernel = openNftables();
+  try {
+    return await rememberedIn(kernel, family, memories, client);
+  } finally {
+    kernel.close();
+  }
+}
+
+function rememberedIn(
+  kernel: Pick<NftNetlink, 'expiration'>,
+  family: Family,
   { lists }: Memories,
   client: Address,
 ): Promise<ReadonlyMap<string, number>> {
   const left = new Map<string, number>();
-  if (lists.length === 0) return left;
-  const kernel = openNftables();
-  try {
-    for (const set of lists) {
-      const seconds = kernel.expiration(family, PROXY_TABLES.kubeProxy, { set, key: addressBytes(client) });
-      if (seconds !== undefined) left.set(set, seconds);
-    }
-    return left;
-  } finally {
-    kernel.close();
+  for (const set of lists) {
+    const seconds = kernel.expiration(family, PROXY_TABLES.kubeProxy, { set, key: addressBytes(client) });
+    if (seconds !== undefined) left.set(set, seconds);
   }
+  return Promise.resolve(left);
 }
 
 /** Chains of iptables mode and of IPVS mode, with all that other programs have around them. */
@@ -112,7 +158,7 @@ async function ofChains({ config, inspection, signal }: RulesInput): Promise<Kub
   if (!views.some(({ rules }) => rules.chain('nat', SERVICES) !== undefined)) throw new WrongQuestion(NO_RULES);
   return {
     views,
-    served,
+    served: () => Promise.resolve(served),
     remembered: (...asked) => inspection.remembered(...asked),
     replacedBy: (desired) =>
       desired.map((view) => {

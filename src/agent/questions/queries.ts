@@ -141,7 +141,7 @@ export class Queries implements Answers {
     const { verifyWalks } = await import('../../inspect/explain/verify-walks.ts');
     const about = { by: answeredByOf(this.#parts), agent: presentAgent(this.#parts), recorder: undefined };
     const facts = await factsAbout({ ...about, knowsPods: false, relay: relayOf(this.#parts), of });
-    return await verifyWalks({ facts, served: of.served, senders, signal });
+    return await verifyWalks({ facts, served: await of.served(), senders, signal });
   }
 
   /** The kernel starts the list of its rules again whenever they change. So a reading that finds no end between syncs is made while they wait. */

@@ -126,6 +126,11 @@ const ANSWERER: FlagGroup = {
 
 const OF = option('--of <proxy>', 'about the rules of another proxy on this node: kube-proxy, in any of its modes');
 
+const OF_SHADOW = option(
+  '--of <proxy>',
+  'what the shadow of this node has found of another proxy: kube-proxy; the shadow answers at 127.0.0.1:10269',
+);
+
 const AT =
   'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
 
@@ -167,6 +172,22 @@ const TABLE = [
     flags: [own(CONFIG, OUTPUT)],
     takes: 'agent',
     status: 'Exit status: 0 nothing to do, 2 something to do, 1 error.',
+  },
+  {
+    name: 'shadow',
+    words: [],
+    subject: RULES,
+    summary: 'watch the kube-proxy of this node: compare its rules, time its writes; write nothing',
+    flags: [
+      own(
+        option('--metrics-bind-address <address>', 'address of the page, the metrics, health and questions', {
+          initial: '127.0.0.1:10269',
+        }),
+        CONFIG,
+      ),
+    ],
+    takes: 'agent',
+    notes: 'slicewire status --of kube-proxy shows what it has found. docs/shadow.md has the rest.',
   },
   {
     name: 'cleanup',
@@ -214,7 +235,7 @@ const TABLE = [
     words: [],
     subject: ASK,
     summary: "show the agent's status: health, source, last syncs, faults",
-    flags: [question(OUTPUT, option('--watch', 'ask each second, until interrupted')), ANSWERER],
+    flags: [question(OUTPUT, option('--watch', 'ask each second, until interrupted'), OF_SHADOW), ANSWERER],
     takes: 'agent',
     status: 'Exit status: 0 healthy, 2 not healthy, 1 error.',
     notes: WHO_ANSWERS,

@@ -81,7 +81,7 @@ interface Question {
 
 function* questions({ facts, served, services, senders = 'all' }: Omit<VerifiedRules, 'signal'>): Generator<Question> {
   const isOutsideAlone = senders === 'outside';
-  const pods = new Map(FAMILIES.map((family) => [family, senders === 'all' ? podOf(family, facts) : undefined]));
+  const pods = senders === 'all' ? podsOf(facts) : new Map<Family, Address>();
   const seen = new Set<string>();
   for (const { at, addresses, ranges } of destinations(facts, { served, services, isOutsideAlone })) {
     const family = facts.families.get(at.family);
@@ -143,6 +143,16 @@ function* destinations(
     }
   }
   for (const at of served) if (!inside.has(`${at.protocol} ${at.address} ${at.port}`)) yield asked(at);
+}
+
+/** See `podOf`. */
+const PODS = new WeakMap<ExplainFacts, ReadonlyMap<Family, Address | undefined>>();
+
+/** By family; found once for all questions about the same facts. */
+function podsOf(facts: ExplainFacts): ReadonlyMap<Family, Address | undefined> {
+  const pods = PODS.get(facts) ?? new Map(FAMILIES.map((family) => [family, podOf(family, facts)]));
+  PODS.set(facts, pods);
+  return pods;
 }
 
 /** The address of an endpoint that is a Pod of this node. */

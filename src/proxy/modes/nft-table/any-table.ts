@@ -1,6 +1,13 @@
 /** The table of another proxy in nftables as a view (`proxy/modes/view.ts`). Pure. */
 import type { Family } from '../../../base/address.ts';
-import type { AnyTable, Hook, Latin1Bytes, LookedUpTable, NftElement, ReadRule } from '../../../kernel/nftables-kernel.ts';
+import type {
+  AnyTable,
+  Hook,
+  Latin1Bytes,
+  LookedUpTable,
+  NftElement,
+  ReadRule,
+} from '../../../kernel/nftables-kernel.ts';
 import type { CalledChain, ElementView, TableView } from '../view.ts';
 import { nftText } from './nft-text.ts';
 import { calledChains } from './table-view.ts';

@@ -1,0 +1,150 @@
+/** The answer of a shadow as text for people. Without schemas, because the page uses it. Pure. */
+import {
+  bytesText,
+  clockTime,
+  columns,
+  countText,
+  listText,
+  millisecondsText,
+  numberText,
+  timeBetween,
+  wrapped,
+} from './format.ts';
+import type { LastingDifference, Shadow } from './shadow.ts';
+import { lostText } from './status-text.ts';
+
+/** Most differences that the text lists; `-o json` has more. */
+const MAX_LISTED = 20;
+
+export function shadowText(shadow: Shadow): string {
+  return [head(shadow), source(shadow), differences(shadow), latencies(shadow), change(shadow), cost(shadow)]
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n');
+}
+
+function head({ by, pid, startedAt }: Shadow): string[] {
+  return [
+    `slicewire ${by.version} on ${by.node}: a shadow of kube-proxy in ${by.mode} mode, pid ${pid}, for ${timeBetween(startedAt, by.at)}`,
+    'It writes nothing to the kernel.',
+  ];
+}
+
+function source({ source: from, objects, heard, by: { at: now } }: Shadow): string[] {
+  const rows = heard.map(({ of, at, lost }) => [
+    of,
+    lost !== null ? lostText(lost) : at === null ? 'not heard of yet' : `heard of ${timeBetween(at, now)} ago`,
+  ]);
+  const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
+  return [`Source: ${from} (${has})`, ...columns(rows).map((line) => `  ${line}`)];
+}
+
+/** Whether the rules do what the objects ask for, as one sentence. */
+export function verdictOf({ problem, compared, count }: Shadow): string {
+  if (problem !== '') return `The rules cannot be compared now: ${problem}.`;
+  if (compared === null) return 'The rules are compared for the first time.';
+  const followed = `${countText(compared.connections, 'connection')} followed in ${millisecondsText(compared.milliseconds)}`;
+  if (count === 0) return `kube-proxy's rules do what the objects ask for: ${followed}.`;
+  return `kube-proxy's rules do not do what the objects ask for: ${countText(count, 'difference')} by Service and kind, ${followed}.`;
+}
+
+function differences(shadow: Shadow): string[] {
+  const { differences: all, count, waiting, by } = shadow;
+  const more = count - Math.min(all.length, MAX_LISTED);
+  return [
+    ...wrapped(verdictOf(shadow)),
+    ...all.slice(0, MAX_LISTED).flatMap((one) => lastingLines(one, by.at)),
+    ...(more > 0 ? [`  and ${countText(more, 'more difference')}; -o json lists up to 1,000`] : []),
+    ...wrapped(waitingText(waiting, by.at)),
+  ];
+}
+
+/** `Service shop/web since 12:00:00: 3 connections` */
+export function lastingTitle({ service, since, connections }: LastingDifference, now: string): string {
+  const of = service === '' ? 'Addresses that no Service has' : `Service ${service}`;
+  return `${of}, since ${clockTime(since, now)}: ${countText(connections, 'connection')}`;
+}
+
+function lastingLines(one: LastingDifference, now: string): string[] {
+  const { object, found, wanted, causes = [] } = one.example;
+  return [
+    `  ${lastingTitle(one, now)}, such as ${object}`,
+    ...wrapped(`is ${found.join(', ')}`, '    ', '    '),
+    ...wrapped(`should be ${wanted.join(', ')}`, '    ', '    '),
+    ...causes.flatMap((cause) => wrapped(cause, '    ', '    ')),
+  ];
+}
+
+export function waitingText({ services, oldest }: Shadow['waiting'], now: string): string {
+  if (services === 0 || oldest === null) return 'kube-proxy has written every change.';
+  const age = timeBetween(oldest, now);
+  return `kube-proxy has still to write the changes of ${countText(services, 'Service')}, the oldest received ${age} ago.`;
+}
+
+const SIGHTS: Readonly<Record<Shadow['latency']['sight'], string>> = {
+  'rules compared': 'A commit has a change when the rules of its Service then do what the objects ask for.',
+  'chains named': 'A commit has a change when it names the chains of its Service.',
+  'servers polled': 'The virtual servers are asked every 100 ms whether they have the endpoints.',
+};
+
+export function sightText({ sight }: Pick<Shadow['latency'], 'sight'>): string {
+  return SIGHTS[sight];
+}
+
+function latencies({ latency, by }: Shadow): string[] {
+  const { theirs, plan, unmeasured } = latency;
+  const row = (name: string, of: Shadow['latency']['theirs']) =>
+    of === null
+      ? [name, 'no change in the last hour']
+      : [
+          name,
+          `half within ${millisecondsText(of.p50)}`,
+          `99 % within ${millisecondsText(of.p99)}`,
+          `all within ${millisecondsText(of.most)}`,
+          `${countText(of.changes, 'change')} since ${clockTime(of.since, by.at)}`,
+        ];
+  const rows = columns([row('kube-proxy wrote them', theirs), row('slicewire had the rules ready', plan)]);
+  const left =
+    unmeasured === 0
+      ? []
+      : [`${countText(unmeasured, 'change')} of Services that changed again before were not measured.`];
+  return [
+    'Changes, from the moment they were received:',
+    ...rows.map((line) => `  ${line}`),
+    sightText(latency),
+    ...left,
+  ];
+}
+
+/** What a switch would change, as sentences. */
+export function changeSentences({ change: plan, onPurpose, onPurposeCount, by }: Shadow): string[] {
+  if (plan === null) return [];
+  const { create, update, remove, connections, at } = plan;
+  const open =
+    connections === null
+      ? 'The number of open connections to Services cannot be read here.'
+      : `${numberText(connections)} open ${connections === 1 ? 'connection' : 'connections'} to Services would go on: the kernel keeps the endpoint of each.`;
+  const answered = [...new Set(onPurpose.map(({ object }) => object))];
+  const otherwise =
+    onPurposeCount === 0
+      ? 'Every connection that was followed would go where it goes now, but for the differences above.'
+      : `${countText(onPurposeCount, 'connection')} would go elsewhere, because kube-proxy leads them elsewhere on purpose: ${listText(answered, 5)}.`;
+  return [
+    `slicewire would create ${countText(create, 'kernel object')}, change ${numberText(update)} and remove ${numberText(remove)} (planned at ${clockTime(at, by.at)}).`,
+    open,
+    otherwise,
+  ];
+}
+
+function change(shadow: Shadow): string[] {
+  const sentences = changeSentences(shadow);
+  return sentences.length === 0
+    ? []
+    : ['A switch to slicewire:', ...sentences.flatMap((one) => wrapped(one, '  ', '  '))];
+}
+
+function cost({ cost: { processor, memory }, startedAt, by }: Shadow): string[] {
+  return [
+    `The shadow itself: ${processor.toFixed(1)} s of processor time in ${timeBetween(startedAt, by.at)}, ${bytesText(memory)} of memory`,
+  ];
+}

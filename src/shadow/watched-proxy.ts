@@ -1,0 +1,242 @@
+/**
+ * kube-proxy as a shadow watches it, in each of its modes: its rules, and the moments at which it wrote. Rules of nftables mode are read where a
+ * packet passes; those of the other modes can only be read as a whole. Nothing is written.
+ */
+
+import type { Agent } from '../agent/agent.ts';
+import { realPlatform } from '../agent/platform.ts';
+import { PROXY_TABLES } from '../agent/predecessors.ts';
+import { type KubeProxyRules, kubeProxyRules, lookedUpRules } from '../agent/questions/kube-proxy-rules.ts';
+import { endpointText, FAMILIES } from '../base/address.ts';
+import { realClock } from '../base/clock.ts';
+import type { Config } from '../config/config.ts';
+import type { Shadow } from '../inspect/wire/shadow.ts';
+import type { IpvsReader, SeenDestination } from '../kernel/ipvs-kernel.ts';
+import { type NftNetlink, openNftables } from '../kernel/nftables-netlink.ts';
+import { RulesetJournal } from '../kernel/ruleset-journal.ts';
+import { isUntouched, type RulesetNotices, type TouchedTable, tableKey, touchedIn } from '../kernel/ruleset-notices.ts';
+import { MODES } from '../proxy/model/modes.ts';
+import type { ServiceKey } from '../proxy/model/objects.ts';
+import type { ServicePort } from '../proxy/model/service-port.ts';
+import { serviceChains } from '../proxy/modes/netfilter/balancer.ts';
+import { SERVICES } from '../proxy/modes/netfilter/names.ts';
+import type { FamilyView } from '../proxy/modes/view.ts';
+import type { Programming } from './programming.ts';
+
+/** The Service ports that a change added, changed or removed. */
+export type ChangedPorts = ReadonlyMap<ServiceKey, readonly ServicePort[]>;
+
+export interface WatchedProxy {
+  readonly sight: Shadow['latency']['sight'];
+  /** Milliseconds between two calls of `look` while changes wait; undefined where `onCommit` tells when. */
+  readonly pause: number | undefined;
+  /** Tells `programming` of the commits since the last call. */
+  look(programming: Programming, changed: ChangedPorts): Promise<void>;
+  /** A walk through the rules costs little, so the change of one Service can be looked for in them. */
+  readonly isCheap: boolean;
+  /** Throws WrongQuestion where kube-proxy has no rules any more, and the errors of reading the kernel. */
+  rules(signal: AbortSignal): Promise<KubeProxyRules>;
+  /** Whether any program has written since the last call, so that what was read does not belong together. False for rules that were read as a whole. */
+  renew(): boolean;
+  close(): void;
+}
+
+export interface WatchedInput {
+  readonly config: Config;
+  readonly agent: Agent;
+  /** Called soon after a commit to any rules. */
+  readonly onCommit: () => void;
+  readonly signal: AbortSignal;
+}
+
+/** Throws NftUnusable, IpvsUnusable. */
+export async function watchProxy(input: WatchedInput): Promise<WatchedProxy> {
+  const { rulesBy, balancesBy } = MODES[input.config.mode];
+  if (rulesBy === 'nftables') return watchTables(input);
+  return balancesBy === 'virtual servers' ? await watchServers(input) : watchChains(input);
+}
+
+/** The tables of nftables mode. A commit has a change when packets of the Service go where its objects say. */
+function watchTables({ onCommit }: WatchedInput): WatchedProxy {
+  const kernel: NftNetlink = openNftables();
+  const commits = new Commits(kernel.notices, onCommit);
+  const keys = FAMILIES.map((family) => tableKey(family, PROXY_TABLES.kubeProxy));
+  const tables = FAMILIES.map((family) => ({ family, table: kernel.lookUp(family, PROXY_TABLES.kubeProxy) }));
+  let hasNewHooks = false;
+  return {
+    sight: 'rules compared',
+    pause: undefined,
+    isCheap: true,
+    look(programming) {
+      for (const commit of commits.take(keys)) {
+        hasNewHooks ||= isAll(commit);
+        programming.committed(commit.at, () => true);
+      }
+      return Promise.resolve();
+    },
+    rules: () => Promise.resolve().then(() => lookedUpRules(kernel, tables)),
+    renew() {
+      const isNew = tables.map(({ table }) => table.renew(hasNewHooks)).some(Boolean);
+      hasNewHooks = false;
+      return isNew;
+    },
+    close() {
+      commits.close();
+      kernel.close();
+    },
+  };
+}
+
+/** The chains of iptables mode. A commit has a change when it names a chain of the Service: reading the rules takes too long. */
+function watchChains({ config, agent, onCommit, signal }: WatchedInput): WatchedProxy {
+  const journal = new RulesetJournal();
+  const commits = new Commits(journal, onCommit);
+  const keys = FAMILIES.map((family) => tableKey(family, 'nat'));
+  return {
+    sight: 'chains named',
+    pause: undefined,
+    isCheap: false,
+    look(programming, changed) {
+      for (const commit of commits.take(keys)) {
+        const chains = new Set((commit.touched ?? []).flatMap((one) => [...one.chains]));
+        if (isAll(commit)) programming.committed(commit.at, () => true);
+        else if (chains.has(SERVICES))
+          programming.committed(commit.at, (service) => isNamed(changed.get(service) ?? [], chains));
+      }
+      for (const service of [...programming.candidates()]) programming.written(service);
+      return Promise.resolve();
+    },
+    rules: (until) =>
+      kubeProxyRules({ config, inspection: agent.mode.inspection, signal: AbortSignal.any([signal, until]) }),
+    renew: () => false,
+    close() {
+      commits.close();
+      journal.close();
+    },
+  };
+}
+
+const KINDS = ['SVC', 'SVL', 'EXT', 'FW'] as const;
+
+/** A Service without an endpoint has no chain of its own: its refusal is in the chain that each sync writes anew. */
+function isNamed(ports: readonly ServicePort[], chains: ReadonlySet<string>): boolean {
+  const withChains = ports.filter(({ hasAny }) => hasAny);
+  if (withChains.length === 0) return true;
+  return withChains.some(({ id, protocol }) => {
+    const name = serviceChains(id, protocol);
+    return KINDS.some((kind) => chains.has(name(kind)));
+  });
+}
+
+const POLL_MS = 100;
+/** Services whose servers one poll asks for. */
+const MAX_POLLED = 100;
+
+/** The virtual servers of IPVS mode, of which the kernel tells no changes. */
+async function watchServers({ config, agent, signal }: WatchedInput): Promise<WatchedProxy> {
+  const kernel = await realPlatform.kernel.openIpvs(signal);
+  return {
+    sight: 'servers polled',
+    pause: POLL_MS,
+    isCheap: false,
+    async look(programming, changed) {
+      const desired = agent.mode.inspection.desired();
+      let left = MAX_POLLED;
+      for (const service of programming.services) {
+        if (left-- === 0) break;
+        if (!(await hasServers(kernel, desired, changed.get(service) ?? []))) continue;
+        programming.committed(realClock.now(), (one) => one === service);
+        programming.written(service);
+      }
+    },
+    rules: (until) =>
+      kubeProxyRules({ config, inspection: agent.mode.inspection, signal: AbortSignal.any([signal, until]) }),
+    renew: () => false,
+    close: () => kernel.close(),
+  };
+}
+
+/** Whether the servers of these ports have the desired endpoints. Node ports are left out: they follow the other addresses. */
+async function hasServers(
+  kernel: Pick<IpvsReader, 'destinations'>,
+  desired: readonly FamilyView[],
+  ports: readonly ServicePort[],
+): Promise<boolean> {
+  for (const { family, protocol, frontends } of ports) {
+    const view = desired.find((one) => one.family === family)?.servers;
+    for (const { address, port } of frontends) {
+      if (address === undefined) continue;
+      const id = { protocol, address, port };
+      const wanted = view?.server(id)?.destinations ?? [];
+      const found = await kernel.destinations(id).catch(() => []);
+      if (textOf(wanted) !== textOf(found)) return false;
+    }
+  }
+  return true;
+}
+
+function textOf(destinations: readonly Pick<SeenDestination, 'address' | 'port' | 'weight'>[]): string {
+  const taken = destinations.filter(({ weight }) => weight > 0);
+  return taken
+    .map(({ address, port }) => endpointText(address, port))
+    .sort()
+    .join(' ');
+}
+
+/** What one commit touched of some tables. */
+interface HeardCommit {
+  /** When it was heard of, by the clock that never goes backwards. */
+  readonly at: number;
+  /** undefined where messages about it were lost. */
+  readonly touched: readonly TouchedTable[] | undefined;
+}
+
+/** The commits of all programs, one after another. */
+class Commits {
+  readonly #notices: RulesetNotices;
+  readonly #stop: () => void;
+  #generation: number | undefined;
+  /** The times of hearing, each with the last generation that was heard then. */
+  #heard: { readonly generation: number; readonly at: number }[] = [];
+
+  constructor(notices: RulesetNotices, onCommit: () => void) {
+    this.#notices = notices;
+    this.#stop = notices.onCommit(() => {
+      const generation = notices.last?.generation;
+      if (generation !== undefined) this.#heard.push({ generation, at: realClock.now() });
+      onCommit();
+    });
+    notices.listen();
+    this.#generation = notices.last?.generation;
+  }
+
+  /** The commits since the last call that touched one of these tables. */
+  take(tables: readonly string[]): readonly HeardCommit[] {
+    const { last } = this.#notices;
+    const [heard, from] = [this.#heard, this.#generation];
+    this.#heard = [];
+    if (last === undefined || last.generation === from) return [];
+    this.#generation = last.generation;
+    const commits = from === undefined ? [last] : this.#notices.between(from, last.generation);
+    const now = realClock.now();
+    if (commits === undefined) return [{ at: heard.at(-1)?.at ?? now, touched: undefined }];
+    let next = 0;
+    return commits.flatMap((commit): HeardCommit[] => {
+      const at = heard[next]?.at ?? now;
+      if (heard[next]?.generation === commit.generation) next += 1;
+      const of = tables.map((table) => touchedIn([commit], table));
+      if (of.includes(undefined)) return [{ at, touched: undefined }];
+      const touched = of.filter((one) => one !== undefined && !isUntouched(one)) as TouchedTable[];
+      return touched.length === 0 ? [] : [{ at, touched }];
+    });
+  }
+
+  close(): void {
+    this.#stop();
+  }
+}
+
+/** Too much was touched to be named, or messages were lost. */
+function isAll({ touched }: HeardCommit): boolean {
+  return touched === undefined || touched.some(({ isWhole }) => isWhole);
+}
