@@ -16,7 +16,12 @@ const SOURCE = join(ROOT, 'src/web');
 /** The targets are browsers of 2024 and later, which know `light-dark()`. */
 export const PAGE_BUNDLE = {
   absWorkingDir: ROOT,
-  entryPoints: [join(SOURCE, 'main.tsx'), join(SOURCE, 'fleet.tsx'), join(SOURCE, 'page.css')],
+  entryPoints: [
+    join(SOURCE, 'main.tsx'),
+    join(SOURCE, 'fleet.tsx'),
+    join(SOURCE, 'shadow.tsx'),
+    join(SOURCE, 'page.css'),
+  ],
   entryNames: '[name]',
   outdir: join(ROOT, 'dist/page'),
   bundle: true,
@@ -41,6 +46,8 @@ export async function pageFiles(): Promise<Map<string, Buffer>> {
     'page.js': made('main.js'),
     'fleet.html': readFileSync(join(SOURCE, 'fleet.html')),
     'fleet.js': made('fleet.js'),
+    'shadow.html': readFileSync(join(SOURCE, 'shadow.html')),
+    'shadow.js': made('shadow.js'),
     'page.css': made('page.css'),
     'icon.svg': readFileSync(join(SOURCE, 'icon.svg')),
   };

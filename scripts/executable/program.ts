@@ -9,7 +9,16 @@ export const ASSETS = { program: 'program', compiled: 'compiled', clientNode: 'c
 export const LATE: Readonly<Record<string, string>> = { [CLIENT_NODE]: ASSETS.clientNode, ws: ASSETS.ws };
 
 /** The files of the live pages of agent and fleet, which are assets too, each compressed by gzip. */
-export const PAGE_ASSETS = ['page.html', 'page.js', 'fleet.html', 'fleet.js', 'page.css', 'icon.svg'] as const;
+export const PAGE_ASSETS = [
+  'page.html',
+  'page.js',
+  'fleet.html',
+  'fleet.js',
+  'shadow.html',
+  'shadow.js',
+  'page.css',
+  'icon.svg',
+] as const;
 
 /** A bundle in CommonJS is the body of such a function. */
 export type Program = (load: (name: string) => unknown, module: { exports: object }, exports: object) => void;

@@ -165,15 +165,15 @@ class ShadowProcess {
 
   #log({ begun, ended }: LastingChanges): void {
     for (const { service, kind, connections, example } of begun) {
-      const of = service === '' ? 'an address that no Service has' : `Service ${service}`;
+      const of = service === '' ? 'An address that no Service has' : `Service ${service}`;
       const text = `${of}: kube-proxy's rules do not do what the objects ask for: a connection ${example.object} is ${example.found.join(', ')}, and should be ${example.wanted.join(', ')}`;
       this.#lines.write({ kind: 'begun', level: 'warn', facts: { service, kind, connections }, text });
     }
     for (const { service, kind } of ended) {
-      const of = service === '' ? 'addresses that no Service has' : `Service ${service}`;
+      const of = service === '' ? 'Addresses that no Service has' : `Service ${service}`;
       this.#lines.write({
         ...{ kind: 'ended', level: 'info', facts: { service, kind } },
-        text: `${of}: kube-proxy's rules do what the objects ask for again`,
+        text: `${of}: no connection goes elsewhere any more`,
       });
     }
   }
@@ -237,7 +237,7 @@ class ShadowProcess {
     ]);
     const { metrics: listen, scrape } = config.serve;
     const feed = {
-      isSynced: () => this.#feed?.cache.isSynced === true,
+      isSynced: () => this.#feed?.cache.isSynced !== false,
       watches: () => this.#feed?.watches() ?? [],
     };
     const handler = shadowHandler({

@@ -117,7 +117,7 @@ function latencies({ latency, by }: Shadow): string[] {
 }
 
 /** What a switch would change, as sentences. */
-export function changeSentences({ change: plan, onPurpose, onPurposeCount, by }: Shadow): string[] {
+export function changeSentences({ change: plan, onPurpose, onPurposeCount, count, by }: Shadow): string[] {
   if (plan === null) return [];
   const { create, update, remove, connections, at } = plan;
   const open =
@@ -127,7 +127,7 @@ export function changeSentences({ change: plan, onPurpose, onPurposeCount, by }:
   const answered = [...new Set(onPurpose.map(({ object }) => object))];
   const otherwise =
     onPurposeCount === 0
-      ? 'Every connection that was followed would go where it goes now, but for the differences above.'
+      ? `Every connection that was followed would go where it goes now${count === 0 ? '' : ', but for the differences'}.`
       : `${countText(onPurposeCount, 'connection')} would go elsewhere, because kube-proxy leads them elsewhere on purpose: ${listText(answered, 5)}.`;
   return [
     `slicewire would create ${countText(create, 'kernel object')}, change ${numberText(update)} and remove ${numberText(remove)} (planned at ${clockTime(at, by.at)}).`,

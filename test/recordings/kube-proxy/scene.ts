@@ -3,8 +3,11 @@ import { existsSync, readdirSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
 import { Lab } from '../../../src/cli/lab/lab.ts';
-import { SLICEWIRE } from '../../helpers/cli/slicewire.ts';
+import { type Shadow, shadowSchema } from '../../../src/inspect/wire/shadow.ts';
+import { until } from '../../helpers/base/until.ts';
+import { SLICEWIRE, startAgent } from '../../helpers/cli/slicewire.ts';
 import { shellCommands } from '../../helpers/kernel/shell-commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { NODE, OBJECTS, settings } from './objects.ts';
@@ -62,6 +65,18 @@ export class RecordedNode {
     else await this.#restoreServers(at('ipvs'));
   }
 
+  /** kube-proxy writes all its rules again; in IPVS mode its virtual servers. */
+  async rewrite(): Promise<void> {
+    const { version, mode } = this.#recorded;
+    if (mode === 'iptables') await this.#restoreRules(recordedFile(version, ''));
+    else if (mode === 'ipvs')
+      await this.#pipe(await readFile(recordedFile(version, 'ipvs/servers.save'), 'utf8'), 'ipvsadm', '-R');
+    else {
+      const rules = await readFile(recordedFile(version, 'nftables.nft'), 'utf8');
+      await this.#pipe(`delete table ip kube-proxy\ndelete table ip6 kube-proxy\n${rules}`, 'nft', '-f', '-');
+    }
+  }
+
   /** kube-proxy makes its counters of nfacct itself, and no rule that names one can be loaded without it. */
   async #restoreRules(folder: string): Promise<void> {
     const { variant = 'nft' } = this.#recorded;
@@ -91,6 +106,32 @@ export class RecordedNode {
   async write(objects: readonly object[]): Promise<void> {
     const list = { apiVersion: 'v1', kind: 'List', items: objects };
     await writeFile(join(this.#folder, 'objects.json'), JSON.stringify(list));
+  }
+
+  /** `slicewire shadow` on the node. */
+  watch(...words: readonly string[]): AgentProcess {
+    return startAgent(this.lab, ['shadow', '--manifests', this.#folder, ...settings(this.#recorded.mode), ...words]);
+  }
+
+  /** What the shadow has found; undefined before it answers. */
+  async found(): Promise<Shadow | undefined> {
+    const { file, args } = this.lab.inside('node', 'env', [...SLICEWIRE, 'status', '--of', 'kube-proxy', '-o', 'json']);
+    const { stdout } = await shellCommands.run({ file, args }, NEVER);
+    return stdout === '' ? undefined : shadowSchema.parse(JSON.parse(stdout));
+  }
+
+  /** What the shadow has found as soon as it `fits`. Throws with the last findings where that takes too long. */
+  async foundWhen(what: string, fits: (found: Shadow) => boolean): Promise<Shadow> {
+    let last: Shadow | undefined;
+    const isThere = async () => {
+      last = await this.found();
+      return last !== undefined && fits(last);
+    };
+    await until(what, isThere, 90_000).catch((error: unknown) => {
+      throw new Error(`${(error as Error).message}: ${JSON.stringify(last)}`);
+    });
+    if (last === undefined) throw new Error('unreachable');
+    return last;
   }
 
   /** With a file of kube-proxy, which has its settings. */

@@ -1,0 +1,154 @@
+/** A shadow beside the rules of kube-proxy, which were recorded from the real one, and are loaded into a node's kernel here. */
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
+import type { Shadow } from '../../src/inspect/wire/shadow.ts';
+import { type Child, startChild } from '../../src/kernel/commands.ts';
+import { until } from '../helpers/base/until.ts';
+import { OBJECTS } from '../recordings/kube-proxy/objects.ts';
+import { MODES, RecordedNode, VERSIONS } from '../recordings/kube-proxy/scene.ts';
+import { CHANGED } from '../recordings/kube-proxy/transcript.ts';
+
+const NEWEST = VERSIONS.at(-1) ?? '';
+/** The kernel's settings of networks. */
+const SETTINGS = [
+  'sh',
+  '-c',
+  'grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv4/ip_forward /proc/sys/net/netfilter/nf_conntrack_max 2>/dev/null',
+] as const;
+
+/** Hears all that is written to the rules of a node. */
+class Monitor {
+  readonly lines: string[] = [];
+  readonly #node: RecordedNode;
+  readonly #child: Child;
+
+  constructor(node: RecordedNode) {
+    this.#node = node;
+    this.#child = startChild({
+      ...node.lab.inside('node', 'nft', ['monitor']),
+      onLine: (line) => this.lines.push(line),
+    });
+  }
+
+  /** Everything that was written until now is in `lines`, which end with the mark. */
+  async heard(mark: string): Promise<void> {
+    await until(`nft monitor tells of ${mark}`, async () => {
+      await this.#node.lab.exec('node', 'nft', 'add', 'table', 'ip', mark);
+      await this.#node.lab.exec('node', 'nft', 'delete', 'table', 'ip', mark);
+      return this.lines.some((line) => line.includes(mark));
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.#child.stop();
+  }
+}
+
+const kindsOf = ({ differences }: Shadow) => differences.map(({ service, kind }) => `${service} ${kind}`).sort();
+
+for (const mode of MODES) {
+  describe(`a shadow of kube-proxy in ${mode} mode`, () => {
+    let node: RecordedNode;
+    let shadow: AgentProcess;
+    before(async () => {
+      node = await RecordedNode.create({ version: NEWEST, mode });
+    });
+    after(() => node.remove());
+    beforeEach(() => node.reset());
+
+    const metrics = async () => await node.lab.exec('node', 'curl', '-s', 'http://127.0.0.1:10269/metrics');
+    const health = async (path: string) =>
+      await node.lab.exec('node', 'curl', '-s', '-w', '%{http_code}', `http://127.0.0.1:10269${path}`);
+
+    it('finds what is wrong and since when, times the writes, and writes nothing itself', async () => {
+      const monitor = new Monitor(node);
+      try {
+        await monitor.heard('before');
+        const settings = await node.lab.exec('node', ...SETTINGS);
+        const addresses = await node.lab.exec('node', 'ip', '-o', 'addr');
+        const told = monitor.lines.length;
+        const started = Date.now();
+        await node.write(CHANGED);
+        shadow = node.watch();
+        const first = await node.foundWhen('the first comparison', ({ compared }) => compared !== null);
+        assert.deepEqual(kindsOf(first), [' foreign', 'shop/web changed']);
+        for (const { since } of first.differences) assert.ok(Date.parse(since) >= started, since);
+        assert.deepEqual(first.waiting, { services: 0, oldest: null }, 'the first state is no change');
+        assert.ok((first.change?.create ?? 0) > 0 && first.by.mode === mode && first.by.rules === 'kube-proxy');
+        const warned = await shadow.logged(({ service }) => service === 'shop/web');
+        assert.match(
+          warned.msg,
+          /^Service shop\/web: kube-proxy's rules do not do what the objects ask for: a connection /,
+        );
+        const lines = (await metrics()).split('\n');
+        assert.ok(lines.includes('slicewire_shadow_differences{service="shop/web",kind="changed"} 3'));
+        assert.ok(
+          lines.some((line) =>
+            line.startsWith('slicewire_shadow_difference_since_timestamp_seconds{service="shop/web"'),
+          ),
+        );
+        assert.match(await health('/readyz'), /ok200$/);
+
+        // The objects come to ask for what the rules do. No commit has had that change yet.
+        await node.write(OBJECTS);
+        const waiting = await node.foundWhen('the changes', ({ waiting: { services } }) => services === 2);
+        assert.deepEqual([waiting.latency.plan?.changes, waiting.latency.theirs], [2, null]);
+        const changed = Date.parse(waiting.waiting.oldest ?? '');
+        const lineBefore = monitor.lines.length;
+        assert.ok(lineBefore >= told);
+        await monitor.heard('between');
+        assert.deepEqual(
+          monitor.lines.slice(told).filter((line) => !/between|generation/.test(line)),
+          [],
+          'the shadow wrote nothing',
+        );
+        await node.rewrite();
+        const measured = await node.foundWhen('both changes', ({ latency: { theirs } }) => theirs?.changes === 2);
+        const { p50, most } = measured.latency.theirs ?? { p50: 0, most: 0 };
+        assert.ok(p50 > 0 && most <= Date.now() - changed, `${p50} ${most}`);
+        assert.ok((measured.latency.plan?.most ?? 0) < p50, 'slicewire was ready before');
+        const over = await node.foundWhen('the end of the differences', ({ count }) => count === 0);
+        assert.equal(over.waiting.services, 0);
+        await shadow.logged(({ msg }) => msg === 'Service shop/web: no connection goes elsewhere any more');
+        const count = (await metrics())
+          .split('\n')
+          .find((line) => line.startsWith('slicewire_shadow_programming_seconds_count'));
+        assert.equal(count, 'slicewire_shadow_programming_seconds_count 2');
+
+        const rewritten = monitor.lines.length;
+        await monitor.heard('after');
+        await shadow.stop();
+        await monitor.heard('stopped');
+        const after = monitor.lines.slice(rewritten).filter((line) => !/after|stopped|generation/.test(line));
+        assert.deepEqual(
+          after.filter((line) => !line.includes('kube-proxy') && !line.includes('KUBE')),
+          [],
+        );
+        assert.equal(await node.lab.exec('node', ...SETTINGS), settings);
+        assert.equal(await node.lab.exec('node', 'ip', '-o', 'addr'), addresses);
+      } finally {
+        await shadow?.stop();
+        await monitor.stop();
+      }
+    });
+
+    it('says that kube-proxy is not there, and goes on when it is', async () => {
+      await node.lab.exec('node', 'nft', 'flush', 'ruleset');
+      shadow = node.watch();
+      try {
+        const without = await node.foundWhen('the problem', ({ problem }) =>
+          problem.startsWith('kube-proxy has no rules'),
+        );
+        assert.equal(without.compared, null);
+        assert.match(await health('/readyz'), /^kube-proxy has no rules[\s\S]*503$/);
+        assert.match(await health('/livez'), /ok200$/);
+        await node.reset();
+        const found = await node.foundWhen('a comparison', ({ compared }) => compared !== null);
+        assert.deepEqual([found.problem, found.count, found.by.mode], ['', 0, mode]);
+      } finally {
+        await shadow.stop();
+      }
+    });
+  });
+}
