@@ -20,6 +20,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   agent: 'the life of the agent',
   fleet: 'how far the nodes are',
   controller: 'writes slices',
+  shadow: 'watches kube-proxy',
   web: 'the pages',
   inspect: 'answers to questions',
   config: 'flags, files → Config',

@@ -49,7 +49,7 @@ const WINGS = [
     'src/serve/',
     'src/telemetry/',
   ],
-  ...['src/controller/', 'src/config/', 'src/agent/', 'src/fleet/', 'src/web/', 'src/cli/', 'src/main.ts'],
+  ...['src/controller/', 'src/config/', 'src/agent/', 'src/shadow/', 'src/fleet/', 'src/web/', 'src/cli/', 'src/main.ts'],
 ];
 const wingOf = (file: string) => WINGS.findIndex((wing) => file.startsWith(wing));
 
@@ -71,6 +71,7 @@ const RULES: Readonly<Record<string, Rule>> = {
         'src/fleet/drained/',
         'src/inspect/explain/',
         'src/fleet/',
+        'src/shadow/',
         'src/inspect/history/',
         'src/kernel/',
         'src/cli/kubectl/',
@@ -106,6 +107,18 @@ const RULES: Readonly<Record<string, Rule>> = {
       )
       .concat('src/inspect/replay/', 'src/serve/', 'src/cluster/source/', 'src/proxy/sync/', 'src/telemetry/'),
     modules: ['node:'],
+  },
+  'src/shadow/': {
+    imports: [
+      'src/agent/',
+      'src/cluster/documents/',
+      'src/config/',
+      'src/inspect/explain/',
+      'src/inspect/wire/',
+      'src/kernel/',
+      'src/proxy/model/',
+    ].concat('src/proxy/modes/netfilter/', 'src/serve/', 'src/telemetry/'),
+    types: ['src/proxy/'],
   },
   'src/fleet/drained/': {
     imports: ['src/inspect/wire/', 'src/config/flags.ts', 'src/proxy/model/'],
@@ -154,7 +167,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/web/': {
-    imports: ['fleet-delta', 'live-delta', 'status-text', 'format']
+    imports: ['fleet-delta', 'live-delta', 'shadow-text', 'status-text', 'format']
       .map((name) => `src/inspect/wire/${name}.ts`)
       .concat('src/proxy/model/drift.ts', 'src/proxy/model/objects.ts'),
     types: ['src/inspect/wire/'],

@@ -133,7 +133,12 @@ export class TableLookups implements LookedUpTable {
   }
 
   rules(chain: string): readonly ReadRule[] | undefined {
-    return lookedUp(this.#rules, chain, () => chainNow(this.#socket, this.#id, chain)?.rules);
+    const { family } = this.#id;
+    return lookedUp(this.#rules, chain, () => {
+      const listed = [...readRules(this.#socket, this.#id, chain)];
+      if (listed.length > 0) return listed.map(({ comment, expressions }) => ruleOf(comment, expressions, family));
+      return readChain(this.#socket, this.#id, chain) && [];
+    });
   }
 
   set(name: string): NftSet | undefined {

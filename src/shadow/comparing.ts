@@ -27,11 +27,14 @@ export const LATE_MS = 30_000;
 const ROUND_MS = 30_000;
 /** Between two plans of a switch, each of which reads the kernel. */
 const PLAN_MS = 3_600_000;
-/** Shares of the time for changed Services and for rounds. `burst`: milliseconds. */
-const CHANGES = { share: 0.02, burst: 500 };
+/** Shares of the time: to find changes in the rules, to compare changed Services, and for rounds. `burst`: milliseconds. */
+const FINDING = { share: 0.02, burst: 200 };
+const CHANGES = { share: 0.01, burst: 500 };
 const ROUNDS = { share: 0.01, burst: 0 };
 /** Readings of the rules of one Service, where other programs write meanwhile. */
 const TRIES = 3;
+/** Services whose changes are looked for together. */
+const FOUND_AT_ONCE = 10;
 /** Addresses that no Service has, which are asked for in one portion. */
 const SWEPT_AT_ONCE = 20;
 /** Examples of connections that kube-proxy leads elsewhere on purpose. */
@@ -52,6 +55,7 @@ export interface ComparingParts {
 export class Comparing {
   readonly #parts: ComparingParts;
   readonly #wait: Wait;
+  readonly #finding: Allowance;
   readonly #changes: Allowance;
   readonly #rounds: Allowance;
   /** Services to compare. */
@@ -68,6 +72,7 @@ export class Comparing {
     const { clock } = parts;
     this.#parts = parts;
     this.#wait = new Wait(clock);
+    this.#finding = new Allowance(clock, FINDING);
     this.#changes = new Allowance(clock, CHANGES);
     this.#rounds = new Allowance(clock, ROUNDS);
   }
@@ -158,17 +163,33 @@ export class Comparing {
       this.#changed(this.#ledgerEnds(), clock.now());
     }
     await watched.look(programming, this.#ports);
-    const candidates = [...programming.candidates()];
-    if (candidates.length > 0) {
-      const { rules, facts } = await this.#read(signal);
-      for (const service of candidates) {
-        const found = await this.#walk({ rules, facts, services: new Set([service]), senders: 'node' }, signal);
-        if (found?.equal === true) programming.written(service);
-        else programming.notWritten(service);
-      }
-    }
+    await this.#findWritten(signal);
     for (const service of this.#ports.keys())
       if (programming.receivedAt(service) === undefined) this.#ports.delete(service);
+  }
+
+  /** Finds out which changes the last commits had. Those for which the time does not last are not measured. */
+  async #findWritten(signal: AbortSignal): Promise<void> {
+    const { findings, clock } = this.#parts;
+    const { programming } = findings;
+    const candidates = [...programming.candidates()];
+    if (candidates.length === 0) return;
+    const read = this.#finding.next > clock.now() ? undefined : await this.#read(signal);
+    for (let i = 0; i < candidates.length; i += FOUND_AT_ONCE) {
+      const services = new Set(candidates.slice(i, i + FOUND_AT_ONCE));
+      const began = clock.now();
+      if (read === undefined || this.#finding.next > began) {
+        for (const service of services) programming.leaveOut(service);
+        continue;
+      }
+      const found = await this.#walk({ ...read, services, senders: 'node' }, signal);
+      const others = found && new Set(found.differences.map(({ service }) => service));
+      for (const service of services) {
+        if (others === undefined || others.has(service)) programming.notWritten(service);
+        else programming.written(service);
+      }
+      this.#finding.spend(clock.now() - began);
+    }
   }
 
   #changed(written: readonly { readonly service: ServiceKey | ''; readonly receivedAt: number }[], now: number): void {

@@ -23,7 +23,7 @@ export class Programming {
     this.#onMeasured = onMeasured;
   }
 
-  /** Changes whose Service changed again before they were written, and those beyond the limit. */
+  /** Changes whose Service changed again before they were written, those beyond the limit, and those that were left out. */
   get unmeasured(): number {
     return this.#unmeasured;
   }
@@ -76,6 +76,11 @@ export class Programming {
   notWritten(service: ServiceKey): void {
     const followed = this.#followed.get(service);
     if (followed !== undefined) this.#followed.set(service, { ...followed, writtenAt: undefined });
+  }
+
+  /** Whether the commit had the change is not looked for. */
+  leaveOut(service: ServiceKey): void {
+    if (this.#followed.delete(service)) this.#unmeasured += 1;
   }
 
   /** A change is not followed any more, because its Service counts as different. */

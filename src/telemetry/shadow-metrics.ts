@@ -94,7 +94,7 @@ export class ShadowMetrics {
     count('slicewire_shadow_followed_total', 'Connections that were followed', options.followed);
     count(
       'slicewire_shadow_unmeasured_total',
-      'Changes whose time was not measured, because the Service changed again before they were written',
+      'Changes whose time was not measured: the Service changed again before they were written, or too many changed at once',
       options.unmeasured,
     );
     registry.readGauge('slicewire_watch_failing', '1 while the watch of a kind fails', ['kind'], () =>

@@ -178,6 +178,7 @@ async function withCluster(input: PluginInput, use: (cluster: Cluster) => Promis
 }
 
 interface ServiceSelection {
+  readonly program: AskedProgram;
   readonly namespace: string;
   readonly selector: string;
   readonly port: number;
@@ -185,9 +186,40 @@ interface ServiceSelection {
   readonly timeout: number;
 }
 
+/** The program of a node that answers. */
+interface AskedProgram {
+  readonly port: string;
+  /** Label selector. */
+  readonly selector: string;
+  /** What to do where there is none. */
+  readonly install: string;
+}
+
+const AGENTS: AskedProgram = { port: '10249', selector: 'k8s-app=slicewire', install: 'install slicewire' };
+/** About the rules of kube-proxy. */
+const SHADOWS: AskedProgram = {
+  port: '10269',
+  selector: 'k8s-app=slicewire-shadow',
+  install: 'questions about kube-proxy need a shadow on the node: apply deploy/shadow',
+};
+
+/** Throws WrongQuestion. */
+function programOf(flags: Flags): AskedProgram {
+  const of = textFlag(flags, 'of');
+  if (of === undefined) return AGENTS;
+  if (of !== 'kube-proxy')
+    throw new WrongQuestion(`--of ${of}: only the rules of kube-proxy can be read; write kube-proxy`);
+  if (flags.at !== undefined)
+    throw new WrongQuestion(
+      `--of ${of}: cannot be combined with --at: the answer is about the rules in the kernel now`,
+    );
+  return SHADOWS;
+}
+
 /** Throws WrongQuestion. */
 function whereOf(flags: Flags): ServiceSelection {
-  const port = textFlag(flags, 'port') ?? '10249';
+  const program = programOf(flags);
+  const port = textFlag(flags, 'port') ?? program.port;
   if (!/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65_535)
     throw new WrongQuestion(`--port ${port}: must be a number from 1 to 65535`);
   const text = textFlag(flags, 'timeout') ?? '30s';
@@ -199,8 +231,8 @@ function whereOf(flags: Flags): ServiceSelection {
   const namespace = textFlag(flags, 'namespace') || 'kube-system';
   if (!NAMESPACE.test(namespace))
     throw new WrongQuestion(`--namespace ${namespace}: must be the name of a namespace, such as kube-system`);
-  const selector = textFlag(flags, 'selector') || 'k8s-app=slicewire';
-  return { namespace, selector, port: Number(port), timeout };
+  const selector = textFlag(flags, 'selector') || program.selector;
+  return { namespace, selector, port: Number(port), timeout, program };
 }
 
 const HOUR = 60 * 60 * 1000;
@@ -244,8 +276,8 @@ function plainFailures({ server, apply }: Credentials): Credentials {
 
 const SILENT = 'the program that the kubeconfig names for the user failed, and said nothing';
 
-function noAgents({ namespace, selector }: ServiceSelection): string {
-  return `no Pod with the label ${selector} is in the namespace ${namespace}: install slicewire, or name its Pods with --namespace and --selector`;
+function noAgents({ namespace, selector, program }: ServiceSelection): string {
+  return `no Pod with the label ${selector} is in the namespace ${namespace}: ${program.install}, or name its Pods with --namespace and --selector`;
 }
 
 interface AskNodes<A> {

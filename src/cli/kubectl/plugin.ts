@@ -20,6 +20,10 @@ interface PluginCommand {
 }
 
 const AT = 'answer for an earlier moment: 12:03:04, 2026-11-22T12:03:04Z, or -5m for five minutes ago';
+const OF = [
+  '--of <proxy>',
+  'about the rules of another proxy: kube-proxy, which a shadow on the node reads (docs/shadow.md)',
+] as const;
 const COMMANDS: readonly PluginCommand[] = [
   {
     usage: 'status',
@@ -31,16 +35,14 @@ const COMMANDS: readonly PluginCommand[] = [
     usage: 'explain <FROM> <TO>',
     description: 'show where a packet goes, and why; a sender pod/NAMESPACE/NAME also names the node to ask',
     status: '0 it reaches an endpoint, 2 it does not',
-    options: [
-      ['--rules', 'show the way through the kernel, step by step'],
-      ['--at <time>', AT],
-    ],
+    options: [['--rules', 'show the way through the kernel, step by step'], ['--at <time>', AT], OF],
     action: (commands, input) => commands.explainCommand(input),
   },
   {
     usage: 'verify',
     description: 'compare the kernel with what is desired, and name each difference',
     status: '0 equal, 2 differs',
+    options: [OF],
     action: (commands, input) => commands.verifyCommand(input),
   },
   {
@@ -57,6 +59,7 @@ const COMMANDS: readonly PluginCommand[] = [
     usage: 'exposure',
     description: 'show the addresses that a node serves to clients outside the cluster, and problems with them',
     status: '0 answered',
+    options: [OF],
     action: (commands, input) => commands.exposureCommand(input),
   },
 ];
@@ -104,8 +107,11 @@ function withCommonFlags(command: Command): void {
     .option('--user <name>', 'user of the kubeconfig')
     .option('--as <name>', 'user to impersonate')
     .option('-n, --namespace <name>', 'namespace of the agents (default: kube-system)')
-    .option('-l, --selector <labels>', 'labels of the agents (default: k8s-app=slicewire)')
-    .option('--port <port>', 'port of the metrics server of the agents (default: 10249)')
+    .option(
+      '-l, --selector <labels>',
+      'labels of the agents (default: k8s-app=slicewire; with --of k8s-app=slicewire-shadow)',
+    )
+    .option('--port <port>', 'port of the metrics server of the agents (default: 10249; with --of 10269)')
     .optionsGroup('Help:')
     .helpOption('-h, --help', 'show this help');
 }

@@ -105,9 +105,7 @@ function latencies({ latency, by }: Shadow): string[] {
         ];
   const rows = columns([row('kube-proxy wrote them', theirs), row('slicewire had the rules ready', plan)]);
   const left =
-    unmeasured === 0
-      ? []
-      : [`${countText(unmeasured, 'change')} of Services that changed again before were not measured.`];
+    unmeasured === 0 ? [] : [`${countText(unmeasured, 'change')} more came too fast to be measured one by one.`];
   return [
     'Changes, from the moment they were received:',
     ...rows.map((line) => `  ${line}`),

@@ -52,7 +52,12 @@ export const shadowSchema = z.object({
       .describe(
         'how a commit is known to have a change: the rules then do what the objects ask for; it named the chains of the Service; the virtual servers, which are asked every 100 ms, have its endpoints',
       ),
-    unmeasured: z.number().int().describe('changes of a Service that changed again before they were written'),
+    unmeasured: z
+      .number()
+      .int()
+      .describe(
+        'changes that were not measured: of a Service that changed again before they were written, or too many at once',
+      ),
   }),
   change: z
     .object({
