@@ -21,9 +21,13 @@ export const ENETUNREACH = 101;
 export const ENOBUFS = 105;
 export const EHOSTUNREACH = 113;
 
+let errors: ReturnType<typeof getSystemErrorMap> | undefined;
+
 /** `ENOENT: no such file or directory` */
 export function errnoText(errno: number): string {
-  const [name, meaning] = getSystemErrorMap().get(-errno) ?? [`errno ${errno}`, 'unknown'];
+  // Node.js makes a map of all errors at each call.
+  errors ??= getSystemErrorMap();
+  const [name, meaning] = errors.get(-errno) ?? [`errno ${errno}`, 'unknown'];
   return `${name}: ${meaning}`;
 }
 

@@ -49,7 +49,16 @@ const WINGS = [
     'src/serve/',
     'src/telemetry/',
   ],
-  ...['src/controller/', 'src/config/', 'src/agent/', 'src/shadow/', 'src/fleet/', 'src/web/', 'src/cli/', 'src/main.ts'],
+  ...[
+    'src/controller/',
+    'src/config/',
+    'src/agent/',
+    'src/shadow/',
+    'src/fleet/',
+    'src/web/',
+    'src/cli/',
+    'src/main.ts',
+  ],
 ];
 const wingOf = (file: string) => WINGS.findIndex((wing) => file.startsWith(wing));
 

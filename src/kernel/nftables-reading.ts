@@ -103,7 +103,9 @@ export class TableLookups implements LookedUpTable {
   #hooks: ReadonlyMap<string, Hook> | undefined;
   readonly #rules = new Map<string, readonly ReadRule[] | undefined>();
   readonly #sets = new Map<string, NftSet | undefined>();
-  readonly #elements = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
+  readonly #all = new Map<string, ReadonlyMap<Latin1Bytes, NftElement>>();
+  /** By set and key. */
+  readonly #elements = new Map<string, NftElement | undefined>();
 
   constructor(socket: NetlinkSocket, id: TableId, generation: () => number) {
     this.#socket = socket;
@@ -121,7 +123,7 @@ export class TableLookups implements LookedUpTable {
     if (generation === this.#generation && !hasHooks) return false;
     this.#generation = generation;
     if (hasHooks) this.#hooks = undefined;
-    for (const known of [this.#rules, this.#sets, this.#elements]) known.clear();
+    for (const known of [this.#rules, this.#sets, this.#all, this.#elements]) known.clear();
     return true;
   }
 
@@ -151,17 +153,19 @@ export class TableLookups implements LookedUpTable {
   element(name: string, key: Latin1Bytes): NftElement | undefined {
     const set = this.set(name);
     if (set === undefined || set.isMemory === true) return undefined;
-    if (this.#elements.has(name)) return this.#all(name).get(key);
-    const found = readElement(this.#socket, this.#id, { set: name, key: inBytes(set, key) });
-    return found && { ...elementOf(found), key };
+    if (this.#all.has(name)) return this.#allOf(name).get(key);
+    return lookedUp(this.#elements, `${name} ${key}`, () => {
+      const found = readElement(this.#socket, this.#id, { set: name, key: inBytes(set, key) });
+      return found && { ...elementOf(found), key };
+    });
   }
 
   elements(name: string): Iterable<NftElement> {
-    return this.#all(name).values();
+    return this.#allOf(name).values();
   }
 
-  #all(name: string): ReadonlyMap<Latin1Bytes, NftElement> {
-    return lookedUp(this.#elements, name, () => {
+  #allOf(name: string): ReadonlyMap<Latin1Bytes, NftElement> {
+    return lookedUp(this.#all, name, () => {
       const set = this.set(name);
       if (set === undefined || set.isMemory === true) return new Map();
       const found = [...readElements(this.#socket, this.#id, name)].flat();

@@ -32,7 +32,7 @@ const FINDING = { share: 0.02, burst: 200 };
 const CHANGES = { share: 0.01, burst: 500 };
 const ROUNDS = { share: 0.01, burst: 0 };
 /** Readings of the rules of one Service, where other programs write meanwhile. */
-const TRIES = 3;
+const TRIES = 4;
 /** Services whose changes are looked for together. */
 const FOUND_AT_ONCE = 10;
 /** Addresses that no Service has, which are asked for in one portion. */
@@ -318,7 +318,7 @@ export class Comparing {
   async #walk({ facts, services, served = [], senders }: Walk, signal: AbortSignal): Promise<Verification | undefined> {
     const { watched, findings } = this.#parts;
     for (let tries = 0; tries < TRIES; tries++) {
-      watched.renew();
+      // What was read before another program wrote is forgotten here, so the first try after its write does not count.
       const found = await verifyWalks({ facts, services, served, senders, signal });
       findings.connections += found.compared;
       if (!watched.renew()) return found;

@@ -99,7 +99,8 @@ async function measure(trial: Trial, plan: ShadowPlan, file: string): Promise<Me
   const shadow = new AgentProcess(lab, ['shadow', '--kubeconfig', server.kubeconfig, ...own], EXECUTABLE);
   trial.stopAtEnd(shadow);
   if (shadow.pid === undefined) throw new Error('the shadow was not started');
-  await until('the first comparison', async () => (await foundBy(trial))?.compared !== null, PATIENCE);
+  const isCompared = async () => ((await foundBy(trial))?.compared ?? null) !== null;
+  await until('the first comparison', isCompared, PATIENCE);
   const [ofShadow, ofKubeProxy] = await costsOf(trial, [shadow.pid, kubeProxy.pid]);
   let found = await foundBy(trial);
   await until(
