@@ -84,7 +84,7 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'unit',
         files: [
-          'test/{base,kernel,proxy,cluster,inspect,serve,telemetry,controller,config,agent,fleet,native}/**/*.test.ts',
+          'test/{base,kernel,proxy,cluster,inspect,serve,telemetry,controller,config,agent,shadow,fleet,native}/**/*.test.ts',
           'test/cli/{commands,kubectl}/*.test.ts',
           'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',

@@ -28,13 +28,13 @@ const ROUND_MS = 30_000;
 /** Between two plans of a switch, each of which reads the kernel. */
 const PLAN_MS = 3_600_000;
 /** Shares of the time: to find changes in the rules, to compare changed Services, and for rounds. `burst`: milliseconds. */
-const FINDING = { share: 0.02, burst: 200 };
+const FINDING = { share: 0.01, burst: 200 };
 const CHANGES = { share: 0.01, burst: 500 };
 const ROUNDS = { share: 0.01, burst: 0 };
 /** Readings of the rules of one Service, where other programs write meanwhile. */
 const TRIES = 4;
 /** Services whose changes are looked for together. */
-const FOUND_AT_ONCE = 10;
+const FOUND_AT_ONCE = 4;
 /** Addresses that no Service has, which are asked for in one portion. */
 const SWEPT_AT_ONCE = 20;
 /** Examples of connections that kube-proxy leads elsewhere on purpose. */
@@ -226,8 +226,9 @@ export class Comparing {
   async #compareDue(signal: AbortSignal): Promise<void> {
     const { watched, clock } = this.#parts;
     if (!watched.isCheap) this.#due.clear();
+    if (this.#due.size === 0 || this.#changes.next > clock.now()) return;
     const ready = [...this.#due].filter((service) => !this.#isAwaited(service));
-    if (ready.length === 0 || this.#changes.next > clock.now()) return;
+    if (ready.length === 0) return;
     let read = await this.#read(signal);
     for (const service of ready) {
       if (this.#changes.next > clock.now()) return;

@@ -6,13 +6,13 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
+      'slicewire: unknown command launch; the commands are run, plan, shadow, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
   },
   {
     name: 'the help of an unknown command',
     input: ['help', 'launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
+      'slicewire: unknown command launch; the commands are run, plan, shadow, cleanup, explain, verify, status, history, exposure, record, replay, controller, fleet, drained, demo, completion, version, kubectl and help',
   },
   {
     name: 'the plugin of kubectl, asked for one node and for all',

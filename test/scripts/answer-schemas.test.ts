@@ -22,7 +22,17 @@ describe('docs/reference/schemas', () => {
       const { properties } = JSON.parse(text) as { properties: { kind?: { const: string } } };
       return properties.kind?.const ?? [];
     });
-    const printed = ['Explanation', 'Exposure', 'History', 'Nodes', 'Problem', 'Replay', 'Status', 'Verification'];
+    const printed = [
+      'Explanation',
+      'Exposure',
+      'History',
+      'Nodes',
+      'Problem',
+      'Replay',
+      'Shadow',
+      'Status',
+      'Verification',
+    ];
     const served = ['Drained', 'FleetProgrammed', 'Programmed', 'Service', 'Services'];
     assert.deepEqual(kinds.sort(), [...printed, ...served].sort());
   });

@@ -4,9 +4,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { runPlugin } from '../../../src/cli/kubectl/plugin.ts';
 import { NoAnswer } from '../../../src/inspect/wire/envelope.ts';
-import { AgentCluster } from '../../helpers/cli/kubectl/agent-cluster.ts';
+import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
 import { connectProxy } from '../../helpers/cluster/api/connect-proxy.ts';
-import { statusAnswer } from '../../helpers/inspect/wire/answers.ts';
+import { statusAnswer, verificationAnswer } from '../../helpers/inspect/wire/answers.ts';
 
 interface Kubeconfig {
   readonly clusters: readonly [{ readonly name: string; readonly cluster: object }];
@@ -104,6 +104,31 @@ describe('kubectl slicewire finds its way', () => {
       const received = new Error('received SIGINT');
       setTimeout(() => stop.abort(received), 300);
       await assert.rejects(running, received);
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('to the shadow of the node, where the question is about kube-proxy, and says that it needs one', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      const port = await cluster.addAgent('node-1', { '/verify': () => verificationAnswer('node-1') });
+      assert.equal(
+        await cluster.refusal('verify', '--of', 'kube-proxy'),
+        'no Pod with the label k8s-app=slicewire-shadow is in the namespace kube-system: questions about kube-proxy need a shadow on the node: apply deploy/shadow, or name its Pods with --namespace and --selector',
+      );
+      const labels = { 'k8s-app': 'slicewire-shadow' };
+      cluster.addNode('node-1', { kind: 'agent', port }, agentPod('node-1', undefined, { labels }));
+      assert.equal((await cluster.run('verify', '--of', 'kube-proxy', '--node', 'node-1')).status, 0);
+      assert.deepEqual(
+        cluster.kubelets.asked.map((one) => one.port),
+        [10_269],
+      );
+      assert.match(await cluster.refusal('verify', '--of', 'cilium'), /^--of cilium: only the rules of kube-proxy/);
+      assert.match(
+        await cluster.refusal('explain', 'node', 'svc/shop/web', '--of', 'kube-proxy', '--at', '-5m'),
+        /cannot be combined with --at/,
+      );
     } finally {
       await cluster.stop();
     }
