@@ -1,7 +1,8 @@
 /** conntrack, the kernel's table of connections: flows to list and to delete, and the connections of a question. */
 
 import type { Connection, ConnectionEnd } from '../../native/connections.ts';
-import type { Flow } from '../../native/conntrack.ts';
+import type { ConntrackSocket, Flow } from '../../native/conntrack.ts';
+import { errnoOf } from '../../native/errno.ts';
 import type { NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
 import { breath } from '../base/clock.ts';
@@ -38,29 +39,40 @@ export interface FlowTableSeams {
 }
 
 export function flowTableOpener({ sysctls = realSysctls, open }: FlowTableSeams = {}): OpenFlowTable {
-  return async (oneStep = ONE_STEP) => {
-    const entries = Number(await sysctls.read('net/netfilter/nf_conntrack_count'));
-    // Loaded only here: commands that read no flows need no foreign functions.
-    const { ConntrackSocket } = await import('../../native/conntrack.ts');
-    return new ConntrackSocket({ isFiltered: entries <= oneStep, ...(open === undefined ? {} : { open }) });
-  };
+  return async (oneStep = ONE_STEP) => await openSocket({ sysctls, ...(open === undefined ? {} : { open }) }, oneStep);
+}
+
+async function openSocket(
+  { sysctls = realSysctls, open }: FlowTableSeams = {},
+  oneStep = ONE_STEP,
+): Promise<ConntrackSocket> {
+  const entries = Number(await sysctls.read('net/netfilter/nf_conntrack_count'));
+  // Loaded only here: commands that read no flows need no foreign functions.
+  const native = await import('../../native/conntrack.ts');
+  return new native.ConntrackSocket({ isFiltered: entries <= oneStep, ...(open === undefined ? {} : { open }) });
 }
 
 export const openFlowTable = flowTableOpener();
 
-/** The number of flows whose destination is translated, and was one that `isCounted` admits. Throws NetlinkError, SystemError. */
-export async function countTranslated(isCounted: (flow: Flow) => boolean): Promise<number> {
-  const { ConntrackSocket } = await import('../../native/conntrack.ts');
-  const socket = new ConntrackSocket({ isFiltered: true });
-  let count = 0;
+/**
+ * The number of flows whose destination is translated, and was one that `isCounted` admits; undefined where the kernel refuses, or has no
+ * table of connections.
+ */
+export async function countTranslated(isCounted: (flow: Flow) => boolean): Promise<number | undefined> {
+  let socket: ConntrackSocket | undefined;
   try {
+    socket = await openSocket();
+    let count = 0;
     for (const part of socket.translated()) {
       for (const flow of part) if (isCounted(flow)) count += 1;
       await breath();
     }
     return count;
+  } catch (error) {
+    if (errnoOf(error) !== undefined || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
   } finally {
-    socket.close();
+    socket?.close();
   }
 }
 

@@ -1,4 +1,5 @@
 /** Errors of this machine: of its kernel, of the tools of iptables, and of files under /proc. */
+import { ESRCH, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { NetlinkError } from '../../native/netlink.ts';
 import { NetlinkProtocolError } from '../../native/netlink-socket.ts';
@@ -17,4 +18,9 @@ const FAILURES = [
 /** Whether the error is about this machine, and no fault of the program. */
 export function isMachineFailure(error: unknown): boolean {
   return FAILURES.some((kind) => error instanceof kind);
+}
+
+/** Whether the kernel says that there is no such virtual server (ip_vs_ctl.c, ip_vs_genl_find_service). */
+export function isNoServer(error: unknown): boolean {
+  return errnoOf(error) === ESRCH;
 }

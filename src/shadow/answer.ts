@@ -20,6 +20,7 @@ export function shadowOf({ findings, sight, now, wallAtZero, ...facts }: ShadowF
   const { differences, programming, planned, round, plan, problem } = findings;
   const at = (time: number) => momentOf(wallAtZero + time);
   const latency = (one: Latency | undefined) => (one === undefined ? null : { ...one, since: at(one.since) });
+  const waiting = programming.waiting();
   const listed = differences.all.slice(0, MAX_LISTED);
   return {
     ...{ apiVersion: API_VERSION, kind: shadowSchema.shape.kind.value, ...facts },
@@ -32,10 +33,7 @@ export function shadowOf({ findings, sight, now, wallAtZero, ...facts }: ShadowF
     count: differences.count,
     onPurpose: [...(round?.onPurpose ?? [])],
     onPurposeCount: round?.onPurposeCount ?? 0,
-    waiting: {
-      services: programming.services.size,
-      oldest: programming.oldest === undefined ? null : at(programming.oldest),
-    },
+    waiting: { services: waiting.services.size, oldest: waiting.oldest === undefined ? null : at(waiting.oldest) },
     latency: {
       theirs: latency(programming.latencies.summary(now)),
       plan: latency(planned.summary(now)),

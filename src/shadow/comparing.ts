@@ -2,7 +2,6 @@
  * Compares kube-proxy's rules with what the objects ask for, again and again: a Service soon after its change, and all of them in rounds. Both
  * take a bounded share of the time.
  */
-
 import type { Agent } from '../agent/agent.ts';
 import { factsAbout } from '../agent/questions/explain-now.ts';
 import type { KubeProxyRules } from '../agent/questions/kube-proxy-rules.ts';
@@ -13,16 +12,17 @@ import type { ExplainFacts, RelayFacts } from '../inspect/explain/facts.ts';
 import { verifyWalks } from '../inspect/explain/verify-walks.ts';
 import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../inspect/wire/verification.ts';
-import { countTranslated } from '../kernel/conntrack.ts';
+import { countTranslated, type Flow } from '../kernel/conntrack.ts';
 import type { FrontendAt } from '../proxy/model/claims.ts';
+import { frontendKey, protocolKey, protocolKeysOf } from '../proxy/model/flow-leftovers.ts';
+import { MODES } from '../proxy/model/modes.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 import { type ServicePort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
 import type { Findings } from './findings.ts';
 import type { LastingChanges } from './lasting-differences.ts';
+import { LATE_MS } from './programming.ts';
 import type { WatchedProxy } from './watched-proxy.ts';
 
-/** A change that kube-proxy has not written after so long is a difference. */
-export const LATE_MS = 30_000;
 /** Between two rounds. */
 const ROUND_MS = 30_000;
 /** Between two plans of a switch, each of which reads the kernel. */
@@ -32,7 +32,7 @@ const FINDING = { share: 0.01, burst: 200 };
 const CHANGES = { share: 0.01, burst: 500 };
 const ROUNDS = { share: 0.01, burst: 0 };
 /** Readings of the rules of one Service, where other programs write meanwhile. */
-const TRIES = 4;
+const TRIES = 3;
 /** Services whose changes are looked for together. */
 const FOUND_AT_ONCE = 4;
 /** Addresses that no Service has, which are asked for in one portion. */
@@ -40,113 +40,145 @@ const SWEPT_AT_ONCE = 20;
 /** Examples of connections that kube-proxy leads elsewhere on purpose. */
 const MAX_ON_PURPOSE = 100;
 
+/** When work is due, also for the parts that come after these. */
+export class Pace {
+  readonly finding: Allowance;
+  readonly changes: Allowance;
+  readonly rounds: Allowance;
+  lastRound = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Pick<Clock, 'now'>) {
+    this.finding = new Allowance(clock, FINDING);
+    this.changes = new Allowance(clock, CHANGES);
+    this.rounds = new Allowance(clock, ROUNDS);
+  }
+
+  get nextRound(): number {
+    return Math.max(this.lastRound + ROUND_MS, this.rounds.next);
+  }
+}
+
 export interface ComparingParts {
   readonly agent: Agent;
   readonly watched: WatchedProxy;
   readonly findings: Findings;
+  readonly pace: Pace;
   readonly by: () => AnsweredBy;
   readonly relay: () => RelayFacts;
   readonly clock: Clock;
   readonly onDifferences: (changes: LastingChanges) => void;
-  /** Called after each turn. */
-  readonly onTurn: () => void;
+  /** Called before each round: true when other parts are needed. */
+  readonly isOutdated: (signal: AbortSignal) => Promise<boolean>;
 }
 
 export class Comparing {
   readonly #parts: ComparingParts;
   readonly #wait: Wait;
-  readonly #finding: Allowance;
-  readonly #changes: Allowance;
-  readonly #rounds: Allowance;
   /** Services to compare. */
   readonly #due = new Set<ServiceKey>();
-  /** The ports of the Services whose changes are followed. */
+  /** The ports of the Services whose changes are measured. */
   readonly #ports = new Map<ServiceKey, readonly ServicePort[]>();
   readonly #touched = new Set<ServiceKey>();
-  /** Services that changed since the rules were read as a whole. */
-  readonly #changedSince = new Set<ServiceKey>();
-  #lastRound = Number.NEGATIVE_INFINITY;
+  /** When a change was received that the rules may lack, because these were read as a whole before. */
+  readonly #changedSince = new Map<ServiceKey, number>();
+  /** When a frontend was removed, by `protocolKey`. */
+  readonly #removed = new Map<string, number>();
+  #isPlanned = false;
   #isWoken = false;
+  /** When rules of a commit were last looked at. */
+  #lastCommit = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ComparingParts) {
-    const { clock } = parts;
     this.#parts = parts;
-    this.#wait = new Wait(clock);
-    this.#finding = new Allowance(clock, FINDING);
-    this.#changes = new Allowance(clock, CHANGES);
-    this.#rounds = new Allowance(clock, ROUNDS);
+    this.#wait = new Wait(parts.clock);
+    // Changes that other parts followed have no ports here.
+    parts.findings.programming.forgetAll();
   }
 
-  /** Objects changed, or rules did. */
+  /** Objects changed. */
   readonly wake = (): void => {
     this.#isWoken = true;
     this.#wait.wake();
   };
 
-  /** The changes of the model. */
-  readonly onPorts = (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
-    for (const key of ports.keys()) this.#touched.add(serviceOfPort(key));
+  /** Rules changed. */
+  readonly committed = (): void => {
+    this.#lastCommit = this.#parts.clock.now();
+    this.wake();
   };
 
-  /** Resolves when the node changed, so that other parts are needed. Throws the errors of reading the kernel, and the signal's reason. */
+  /** The changes of the model. */
+  readonly onPorts = (
+    ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void => {
+    const now = this.#parts.clock.now();
+    for (const key of ports.keys()) this.#touched.add(serviceOfPort(key));
+    for (const port of before.values()) for (const at of protocolKeysOf(port)) this.#removed.set(at, now);
+  };
+
+  /** Resolves when other parts are needed. Throws the errors of reading the kernel, and the signal's reason. */
   async run(signal: AbortSignal): Promise<void> {
-    const { agent, clock, findings, onTurn } = this.#parts;
+    const { clock, findings, pace, isOutdated } = this.#parts;
     let plannedAt = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
       this.#isWoken = false;
       if (clock.now() - plannedAt >= PLAN_MS) {
         plannedAt = clock.now();
         await this.#planSwitch(signal);
-        // The first desired state is no change.
-        this.#touched.clear();
       }
       await this.#follow(signal);
       await this.#compareDue(signal);
-      if (this.#nextRound <= clock.now()) {
-        if ((await agent.onNode.changes(signal)).length > 0) return;
+      if (pace.nextRound <= clock.now()) {
+        if (await isOutdated(signal)) return;
         await this.#round(signal);
         findings.problem = undefined;
       }
-      onTurn();
       if (this.#isWoken) continue;
       await this.#wait.start({ time: this.#pause(), isWakeable: true, signal });
     }
     signal.throwIfAborted();
   }
 
-  get #nextRound(): number {
-    return Math.max(this.#lastRound + ROUND_MS, this.#rounds.next);
-  }
-
   #pause(): number {
-    const { watched, findings, clock } = this.#parts;
+    const { watched, findings, pace, clock } = this.#parts;
     const now = clock.now();
-    const times = [this.#nextRound - now];
-    const { oldest } = findings.programming;
-    if (oldest !== undefined) times.push(Math.max(oldest + LATE_MS - now, 1000), watched.pause ?? LATE_MS);
-    if (watched.isCheap && this.#due.size > findings.programming.services.size) times.push(this.#changes.next - now);
+    const times = [pace.nextRound - now];
+    const { oldest } = findings.programming.waiting();
+    if (oldest !== undefined && watched.isCheap) times.push(Math.max(oldest + LATE_MS - now, 1000));
+    if (watched.pause !== undefined && !findings.programming.measured().next().done) times.push(watched.pause);
+    if (this.#ready.length > 0) times.push(pace.changes.next - now);
     return Math.max(1, Math.min(...times));
   }
 
   /** The plan that `slicewire plan` would show now. */
   async #planSwitch(signal: AbortSignal): Promise<void> {
     const { agent, findings, clock } = this.#parts;
+    const began = clock.now();
     agent.feed.ledger.syncBegan();
     agent.loop.distrust();
     const { plan } = await agent.loop.plan(signal);
-    this.#ledgerEnds();
-    const isOfService = ({ family, protocol, destination }: Parameters<Parameters<typeof countTranslated>[0]>[0]) => {
-      const [address, port] = [destination.slice(0, -2), destination.slice(-2)];
-      const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
-      const owner = agent.model.frontend({ ...at, address: addressOfBytes(Buffer.from(address, 'latin1')) });
-      return (owner ?? agent.model.frontend({ ...at, address: undefined })) !== undefined;
-    };
-    const connections = await countTranslated(isOfService).catch(() => undefined);
+    const written = this.#ledgerEnds();
+    // The first desired state is no change.
+    if (this.#isPlanned) await this.#changed(written, { began, isMeasured: false }, signal);
+    else this.#touched.clear();
+    this.#isPlanned = true;
+    // IPVS has no status for the flows that it translates.
+    const canTell = MODES[agent.mode.name].balancesBy === 'rules';
+    const connections = canTell ? await countTranslated((flow) => this.#isOfService(flow)) : undefined;
     findings.switchPlanned(plan, clock.now(), connections);
   }
 
+  #isOfService({ family, protocol, destination }: Flow): boolean {
+    const { model } = this.#parts.agent;
+    const [address, port] = [destination.slice(0, -2), destination.slice(-2)];
+    const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
+    const own = model.frontend({ ...at, address: addressOfBytes(Buffer.from(address, 'latin1')) });
+    return (own ?? model.frontend({ ...at, address: undefined })) !== undefined;
+  }
+
   /** The changes that were taken into the desired state. */
-  #ledgerEnds() {
+  #ledgerEnds(): readonly TakenChange[] {
     const { ledger } = this.#parts.agent.feed;
     const ended = ledger.syncEnded({ hasFailed: false, hasWritten: true, without: new Map(), why: '' });
     ledger.confirmed();
@@ -158,9 +190,10 @@ export class Comparing {
     const { agent, watched, findings, clock } = this.#parts;
     const { programming } = findings;
     if (agent.feed.cache.hasChanges) {
+      const began = clock.now();
       agent.feed.ledger.syncBegan();
       await agent.loop.desire();
-      this.#changed(this.#ledgerEnds(), clock.now());
+      await this.#changed(this.#ledgerEnds(), { began, isMeasured: watched.measures }, signal);
     }
     await watched.look(programming, this.#ports);
     await this.#findWritten(signal);
@@ -168,134 +201,178 @@ export class Comparing {
       if (programming.receivedAt(service) === undefined) this.#ports.delete(service);
   }
 
-  /** Finds out which changes the last commits had. Those for which the time does not last are not measured. */
-  async #findWritten(signal: AbortSignal): Promise<void> {
-    const { findings, clock } = this.#parts;
+  /** `began`: when slicewire began to make its rules for them. */
+  async #changed(
+    taken: readonly TakenChange[],
+    { began, isMeasured }: { readonly began: number; readonly isMeasured: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { agent, findings, watched, clock } = this.#parts;
     const { programming } = findings;
-    const candidates = [...programming.candidates()];
-    if (candidates.length === 0) return;
-    const read = this.#finding.next > clock.now() ? undefined : await this.#read(signal);
-    for (let i = 0; i < candidates.length; i += FOUND_AT_ONCE) {
-      const services = new Set(candidates.slice(i, i + FOUND_AT_ONCE));
-      const began = clock.now();
-      if (read === undefined || this.#finding.next > began) {
-        for (const service of services) programming.leaveOut(service);
-        continue;
-      }
-      const found = await this.#walk({ ...read, services, senders: 'node' }, signal);
-      const others = found && new Set(found.differences.map(({ service }) => service));
-      for (const service of services) {
-        if (others === undefined || others.has(service)) programming.notWritten(service);
-        else programming.written(service);
-      }
-      this.#finding.spend(clock.now() - began);
-    }
-  }
-
-  #changed(written: readonly { readonly service: ServiceKey | ''; readonly receivedAt: number }[], now: number): void {
-    const { agent, findings } = this.#parts;
-    const seen = new Set<ServiceKey>();
-    for (const { service, receivedAt } of written) {
-      if (service === '' || !this.#touched.has(service) || seen.has(service)) continue;
-      seen.add(service);
-      findings.planReady(now, now - receivedAt);
-      const ports = agent.model.portsOf(service);
-      // The rules of a Service that is gone are found in the next round, where they stay.
-      if (ports.length === 0) {
-        findings.programming.giveUp(service);
-        continue;
-      }
-      this.#ports.set(service, ports);
-      findings.programming.changed(service, receivedAt);
-    }
-    for (const service of this.#touched) {
-      this.#due.add(service);
-      this.#changedSince.add(service);
-    }
+    const now = clock.now();
+    const touched = new Set(this.#touched);
     this.#touched.clear();
+    const received = new Map<ServiceKey, number>();
+    for (const { service, receivedAt } of taken) {
+      if (service === '' || !touched.has(service)) continue;
+      // A Service and its slices that come together are one change.
+      received.set(service, receivedAt);
+    }
+    for (const _ of received.keys()) findings.planReady(now, now - began);
+    const fits = isMeasured && watched.isCheap ? await this.#fitting(touched, signal) : new Set<ServiceKey>();
+    for (const service of touched) {
+      const ports = agent.model.portsOf(service);
+      const receivedAt = received.get(service);
+      this.#due.add(service);
+      this.#changedSince.set(service, receivedAt ?? began);
+      // A change of the Node, or of another Service, has no moment of its own. What the rules do already cannot be timed.
+      const canBe = isMeasured && receivedAt !== undefined && ports.length > 0 && !fits.has(service);
+      programming.changed(service, receivedAt ?? began, canBe);
+      if (canBe) this.#ports.set(service, ports);
+    }
   }
 
-  /** Whether kube-proxy may still be about to write a change of the Service. */
-  #isAwaited(service: ServiceKey): boolean {
+  /** The Services whose packets already go where the objects say, among those for which there is time; of the others it is not known. */
+  async #fitting(services: ReadonlySet<ServiceKey>, signal: AbortSignal): Promise<ReadonlySet<ServiceKey>> {
+    const fits = new Set<ServiceKey>();
+    await this.#lookFor([...services], signal, (service, isFitting) => {
+      if (isFitting !== false) fits.add(service);
+    });
+    return fits;
+  }
+
+  /** Finds out which changes the last commits had. Those for which there is no time are not measured. */
+  async #findWritten(signal: AbortSignal): Promise<void> {
+    const { programming } = this.#parts.findings;
+    await this.#lookFor([...programming.candidates()], signal, (service, isFitting) => {
+      if (isFitting === undefined) programming.leaveOut(service);
+      else if (isFitting) programming.written(service);
+      else programming.notWritten(service);
+    });
+  }
+
+  /** Tells of each Service whether packets of the node go where its objects say; undefined where there is no time to find out. */
+  async #lookFor(
+    services: readonly ServiceKey[],
+    signal: AbortSignal,
+    tell: (service: ServiceKey, isFitting: boolean | undefined) => void,
+  ): Promise<void> {
+    const { clock, pace } = this.#parts;
+    if (services.length === 0) return;
+    const read = pace.finding.next > clock.now() ? undefined : await this.#read(signal);
+    for (let i = 0; i < services.length; i += FOUND_AT_ONCE) {
+      const some = services.slice(i, i + FOUND_AT_ONCE);
+      const began = clock.now();
+      const isTime = read !== undefined && pace.finding.next <= began;
+      const found = isTime
+        ? await this.#walk({ ...read, services: new Set(some), senders: 'node' }, signal)
+        : undefined;
+      if (isTime) pace.finding.spend(clock.now() - began);
+      const others = found && new Set(found.differences.map(({ service }) => service));
+      for (const service of some) tell(service, isTime ? others?.has(service) === false : undefined);
+    }
+  }
+
+  /** Services to compare whose change kube-proxy is not about to write, or has written since. */
+  get #ready(): ServiceKey[] {
     const { findings, clock } = this.#parts;
-    const receivedAt = findings.programming.receivedAt(service);
-    return receivedAt !== undefined && clock.now() - receivedAt < LATE_MS;
+    const now = clock.now();
+    return [...this.#due].filter((service) => {
+      const receivedAt = findings.programming.receivedAt(service) ?? Number.NEGATIVE_INFINITY;
+      return receivedAt < this.#lastCommit || !findings.programming.isAwaited(service, now);
+    });
   }
 
   /** Compares the changed Services, where that does not mean to read all rules. */
   async #compareDue(signal: AbortSignal): Promise<void> {
-    const { watched, clock } = this.#parts;
+    const { watched, pace, findings, clock } = this.#parts;
     if (!watched.isCheap) this.#due.clear();
-    if (this.#due.size === 0 || this.#changes.next > clock.now()) return;
-    const ready = [...this.#due].filter((service) => !this.#isAwaited(service));
+    else if (this.#lastCommit > Number.NEGATIVE_INFINITY)
+      for (const one of findings.differences.services()) this.#due.add(one);
+    if (this.#due.size === 0 || pace.changes.next > clock.now()) return;
+    const ready = this.#ready;
+    this.#lastCommit = Number.NEGATIVE_INFINITY;
     if (ready.length === 0) return;
     let read = await this.#read(signal);
     for (const service of ready) {
-      if (this.#changes.next > clock.now()) return;
+      if (pace.changes.next > clock.now()) return;
       if (this.#isWoken) read = await this.#followed(read, signal);
       const began = clock.now();
       await this.#compare(service, read, signal);
-      this.#changes.spend(clock.now() - began);
+      pace.changes.spend(clock.now() - began);
     }
   }
 
-  /** Compares one Service. Returns its connections that kube-proxy leads elsewhere on purpose; undefined when that is not known. */
+  /** Compares one Service; undefined where other programs write all the time. */
   async #compare(service: ServiceKey, read: ReadRules, signal: AbortSignal): Promise<Verification | undefined> {
     const { findings, clock, onDifferences } = this.#parts;
     const { programming, differences } = findings;
     const found = await this.#walk({ ...read, services: new Set([service]), senders: 'all' }, signal);
-    // Rules that change all the time are compared again in the next round.
+    if (found === undefined) return undefined;
+    const isAwaited = programming.isAwaited(service, clock.now());
+    // kube-proxy may have only a part of it, so it stays due.
+    if (!found.equal && isAwaited) return found;
     this.#due.delete(service);
-    if (found === undefined || this.#isAwaited(service)) return undefined;
     const since = programming.receivedAt(service) ?? clock.now();
-    programming.giveUp(service);
+    programming.forget(service);
     onDifferences(differences.found(service, found.differences, since));
     return found;
   }
 
   /** All Services, and all addresses that kube-proxy serves and no Service has. */
   async #round(signal: AbortSignal): Promise<void> {
-    const { agent, watched, findings, clock, onDifferences } = this.#parts;
+    const { agent, watched, findings, pace, clock, onDifferences } = this.#parts;
     const began = clock.now();
-    const before = findings.connections;
     this.#changedSince.clear();
+    for (const service of findings.programming.waiting().services)
+      this.#changedSince.set(service, findings.programming.receivedAt(service) ?? began);
     let read = await this.#read(signal);
-    findings.differences.roundBegins();
     const onPurpose: VerifiedDifference[] = [];
-    let onPurposeCount = 0;
-    const keys = [...agent.feed.cache.services()].map(({ key }) => key);
-    for (const key of keys) {
-      if (this.#isWoken) read = await this.#followed(read, signal);
-      if (this.#isAwaited(key) || (!watched.isCheap && this.#changedSince.has(key))) continue;
-      const found = await this.#compare(key, read, signal);
+    let [connections, onPurposeCount] = [0, 0];
+    const add = (found: Verification | undefined) => {
       onPurpose.push(...(found?.onPurpose ?? []).slice(0, MAX_ON_PURPOSE - onPurpose.length));
       onPurposeCount += found?.onPurposeCount ?? 0;
+      connections += found?.compared ?? 0;
+    };
+    for (const key of [...agent.feed.cache.services()].map(({ key: one }) => one)) {
+      if (this.#isWoken) read = await this.#followed(read, signal);
+      // Rules that were read as a whole before a change say nothing about it, unless the change is late by now.
+      const isLate = began - (this.#changedSince.get(key) ?? Number.NEGATIVE_INFINITY) >= LATE_MS;
+      if (!watched.isCheap && !isLate) continue;
+      add(await this.#compare(key, read, signal));
     }
     const ended = findings.differences.keepOnly((key) => agent.feed.cache.service(key) !== undefined);
-    const swept = await this.#sweep(read, signal);
-    if (swept !== undefined) {
-      const changes = findings.differences.found('', swept, clock.now());
-      onDifferences({ begun: changes.begun, ended: [...ended, ...changes.ended] });
-    }
-    this.#lastRound = clock.now();
-    const milliseconds = this.#lastRound - began;
-    this.#rounds.spend(milliseconds);
-    const connections = findings.connections - before;
-    findings.round = { at: this.#lastRound, connections, milliseconds, onPurpose, onPurposeCount };
+    onDifferences({ begun: [], ended });
+    const swept = await this.#sweep(read, began, signal);
+    for (const one of swept) add(one);
+    onDifferences(
+      findings.differences.found(
+        '',
+        swept.flatMap(({ differences }) => differences),
+        clock.now(),
+      ),
+    );
+    pace.lastRound = clock.now();
+    const milliseconds = pace.lastRound - began;
+    pace.rounds.spend(milliseconds);
+    findings.round = { at: pace.lastRound, connections, milliseconds, onPurpose, onPurposeCount };
   }
 
-  /** The differences at addresses that no Service has; undefined while changes of Services wait, which may have had them. */
-  async #sweep(read: ReadRules, signal: AbortSignal): Promise<readonly VerifiedDifference[] | undefined> {
-    const { agent } = this.#parts;
-    const left = (await read.rules.served()).filter((at) => agent.model.frontend(at) === undefined);
-    const differences: VerifiedDifference[] = [];
+  /** The addresses that no Service has, without those that were removed a moment ago, or since the rules were read. */
+  async #sweep(read: ReadRules, began: number, signal: AbortSignal): Promise<readonly Verification[]> {
+    const { agent, clock } = this.#parts;
+    const recent = Math.min(began, clock.now() - LATE_MS);
+    for (const [key, at] of this.#removed) if (at < recent) this.#removed.delete(key);
+    const left = (await read.rules.served()).filter(
+      (at) => agent.model.frontend(at) === undefined && !this.#removed.has(keyOf(at)),
+    );
+    const found: Verification[] = [];
     for (let i = 0; i < left.length; i += SWEPT_AT_ONCE) {
       const served = left.slice(i, i + SWEPT_AT_ONCE);
-      const found = await this.#walk({ ...read, services: new Set(), served, senders: 'all' }, signal);
-      if (found === undefined) return undefined;
-      differences.push(...found.differences);
+      const one = await this.#walk({ ...read, services: new Set(), served, senders: 'all' }, signal);
+      if (one !== undefined) found.push(one);
     }
-    return differences;
+    return found;
   }
 
   /** Takes the changes that came meanwhile, so that their times are right. */
@@ -318,14 +395,25 @@ export class Comparing {
   /** undefined where other programs write all the time. */
   async #walk({ facts, services, served = [], senders }: Walk, signal: AbortSignal): Promise<Verification | undefined> {
     const { watched, findings } = this.#parts;
+    watched.renew();
     for (let tries = 0; tries < TRIES; tries++) {
-      // What was read before another program wrote is forgotten here, so the first try after its write does not count.
       const found = await verifyWalks({ facts, services, served, senders, signal });
+      if (watched.renew()) continue;
       findings.connections += found.compared;
-      if (!watched.renew()) return found;
+      return found;
     }
     return undefined;
   }
+}
+
+function keyOf({ family, protocol, address, port }: FrontendAt): string {
+  return protocolKey(protocol, frontendKey(family, address, port));
+}
+
+/** A change that was taken into the desired state. */
+interface TakenChange {
+  readonly service: ServiceKey | '';
+  readonly receivedAt: number;
 }
 
 interface ReadRules {

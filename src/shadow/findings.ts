@@ -15,7 +15,7 @@ export interface Round {
   readonly onPurposeCount: number;
 }
 
-/** What a switch would write. */
+/** The writes of a switch. */
 export interface SwitchPlan {
   readonly at: number;
   readonly create: number;

@@ -25,11 +25,14 @@ type Unit = ServiceKey | '';
 export class LastingDifferences {
   readonly #byUnit = new Map<Unit, readonly Lasting[]>();
   #size = 0;
-  #beyond = 0;
+  /** The numbers of those that are not kept. */
+  readonly #beyond = new Map<Unit, number>();
 
   /** The number of all, by Service and kind. */
   get count(): number {
-    return this.#size + this.#beyond;
+    let count = this.#size;
+    for (const more of this.#beyond.values()) count += more;
+    return count;
   }
 
   /** The oldest first. */
@@ -38,45 +41,36 @@ export class LastingDifferences {
   }
 
   /** The Services of which some connections go elsewhere. */
-  get units(): ReadonlySet<Unit> {
-    return new Set(this.#byUnit.keys());
+  *services(): Generator<ServiceKey> {
+    for (const units of [this.#byUnit, this.#beyond]) for (const unit of units.keys()) if (unit !== '') yield unit;
   }
 
-  /** All connections of a Service were followed, and these go elsewhere. `since` counts for those that are new. */
+  /** All connections of a Service were followed, and these go elsewhere. `since` counts for those that are new. Changes of kept ones are returned. */
   found(unit: Unit, differences: readonly VerifiedDifference[], since: number): LastingChanges {
     const before = this.#byUnit.get(unit) ?? [];
-    const byKind = Map.groupBy(differences, ({ kind }) => kind);
-    const now: Lasting[] = [];
-    for (const [kind, of] of byKind) {
+    const now = [...Map.groupBy(differences, ({ kind }) => kind)].flatMap(([kind, of]): Lasting[] => {
       const [example] = of;
-      if (example === undefined) continue;
+      if (example === undefined) return [];
       const known = before.find((one) => one.kind === kind);
-      now.push({ service: unit, kind, since: known?.since ?? since, connections: of.length, example });
-    }
-    const begun = now.filter(({ kind }) => !before.some((one) => one.kind === kind));
-    const ended = before.filter(({ kind }) => !now.some((one) => one.kind === kind));
-    const room = MAX_KEPT - (this.#size - before.length);
-    const kept = now.slice(0, Math.max(0, room));
+      return [{ service: unit, kind, since: known?.since ?? since, connections: of.length, example }];
+    });
+    const kept = now.slice(0, Math.max(0, MAX_KEPT - (this.#size - before.length)));
     this.#size += kept.length - before.length;
     if (kept.length === 0) this.#byUnit.delete(unit);
     else this.#byUnit.set(unit, kept);
-    this.#beyond += now.length - kept.length;
-    return { begun, ended };
-  }
-
-  /** A comparison of all Services begins: those beyond the limit are counted anew. */
-  roundBegins(): void {
-    this.#beyond = 0;
+    if (now.length === kept.length) this.#beyond.delete(unit);
+    else this.#beyond.set(unit, now.length - kept.length);
+    const isIn = (list: readonly Lasting[], { kind }: Lasting) => list.some((one) => one.kind === kind);
+    return {
+      begun: kept.filter((one) => !isIn(before, one)),
+      ended: before.filter((one) => !isIn(now, one)),
+    };
   }
 
   /** The Services that are gone: their addresses belong to no Service now. */
   keepOnly(isThere: (service: ServiceKey) => boolean): Lasting[] {
-    const gone: Lasting[] = [];
-    for (const [unit, lasting] of [...this.#byUnit]) {
-      if (unit === '' || isThere(unit)) continue;
-      gone.push(...lasting);
-      this.found(unit, [], 0);
-    }
-    return gone;
+    return [...new Set(this.services())]
+      .filter((service) => !isThere(service))
+      .flatMap((service) => this.found(service, [], 0).ended);
   }
 }

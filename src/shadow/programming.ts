@@ -1,90 +1,115 @@
-/** Follows the changes of Services until another proxy has written them, and measures how long that takes. Pure. */
+/**
+ * Follows the changes of Services until another proxy has written them. Each change is awaited for a while, in which rules that do not follow it
+ * are no difference. Of those that can be, the time until they are written is measured. Pure: all times are of one clock, in milliseconds.
+ */
 import { Latencies } from '../base/latencies.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 
-/** Services that are followed at once. A change beyond them is not measured. */
-export const MAX_FOLLOWED = 10_000;
+/** A change that the other proxy has not written after so long is a difference. */
+export const LATE_MS = 30_000;
 
-interface Followed {
+interface Awaited {
+  /** When the last change was received. */
   readonly receivedAt: number;
-  /** The commit that may have the change. */
-  readonly writtenAt: number | undefined;
+  readonly isMeasured: boolean;
+  /** The commit that may have the change; `unclear` after several of them. */
+  readonly writtenAt: number | 'unclear' | undefined;
 }
 
 export class Programming {
   /** Milliseconds from a change received to the commit that has it. */
   readonly latencies = new Latencies();
-  readonly #followed = new Map<ServiceKey, Followed>();
+  readonly #awaited = new Map<ServiceKey, Awaited>();
   readonly #onMeasured: (milliseconds: number) => void;
   #unmeasured = 0;
 
-  /** `onMeasured` receives each latency. All times are of one clock, in milliseconds. */
+  /** `onMeasured` receives each latency. */
   constructor(onMeasured: (milliseconds: number) => void = () => undefined) {
     this.#onMeasured = onMeasured;
   }
 
-  /** Changes whose Service changed again before they were written, those beyond the limit, and those that were left out. */
+  /** Changes whose time was not measured. */
   get unmeasured(): number {
     return this.#unmeasured;
   }
 
-  get services(): ReadonlySet<ServiceKey> {
-    return new Set(this.#followed.keys());
-  }
-
-  /** When the oldest of the changes was received; undefined for none. */
-  get oldest(): number | undefined {
-    let oldest: number | undefined;
-    for (const { receivedAt } of this.#followed.values()) oldest = Math.min(oldest ?? receivedAt, receivedAt);
-    return oldest;
-  }
-
-  /** When the change of a Service was received that is not written; undefined for none. */
-  receivedAt(service: ServiceKey): number | undefined {
-    return this.#followed.get(service)?.receivedAt;
-  }
-
-  /** A change that other rules must follow was received. */
-  changed(service: ServiceKey, receivedAt: number): void {
-    if (this.#followed.delete(service) || this.#followed.size >= MAX_FOLLOWED) this.#unmeasured += 1;
-    if (this.#followed.size < MAX_FOLLOWED) this.#followed.set(service, { receivedAt, writtenAt: undefined });
-  }
-
-  /** The other proxy committed, and the commit may have the changes of the Services that `mayHave` admits. */
-  committed(at: number, mayHave: (service: ServiceKey) => boolean): void {
-    for (const [service, { receivedAt, writtenAt }] of this.#followed) {
-      if (writtenAt === undefined && receivedAt <= at && mayHave(service))
-        this.#followed.set(service, { receivedAt, writtenAt: at });
-    }
+  /** The Services whose time is measured. */
+  *measured(): Generator<ServiceKey> {
+    for (const [service, { isMeasured }] of this.#awaited) if (isMeasured) yield service;
   }
 
   /** The Services whose change a commit may have. */
   *candidates(): Generator<ServiceKey> {
-    for (const [service, { writtenAt }] of this.#followed) if (writtenAt !== undefined) yield service;
+    for (const [service, { writtenAt, isMeasured }] of this.#awaited)
+      if (isMeasured && writtenAt !== undefined) yield service;
   }
 
-  /** The rules of a Service do what its objects ask for: the commit had the change. */
+  /** The Services with a change that is not known to be written, and when the oldest of these was received. */
+  waiting(): { readonly services: ReadonlySet<ServiceKey>; readonly oldest: number | undefined } {
+    let oldest: number | undefined;
+    for (const { receivedAt } of this.#awaited.values()) oldest = Math.min(oldest ?? receivedAt, receivedAt);
+    return { services: new Set(this.#awaited.keys()), oldest };
+  }
+
+  /** When the last change of a Service was received that is not known to be written; undefined for none. */
+  receivedAt(service: ServiceKey): number | undefined {
+    return this.#awaited.get(service)?.receivedAt;
+  }
+
+  /** Whether the other proxy may still be about to write a change of the Service. */
+  isAwaited(service: ServiceKey, now: number): boolean {
+    const receivedAt = this.receivedAt(service);
+    return receivedAt !== undefined && now - receivedAt < LATE_MS;
+  }
+
+  /** A change was received. One before it that was measured counts as unmeasured. */
+  changed(service: ServiceKey, receivedAt: number, isMeasured: boolean): void {
+    this.forget(service);
+    if (!isMeasured) this.#unmeasured += 1;
+    this.#awaited.set(service, { receivedAt, isMeasured, writtenAt: undefined });
+  }
+
+  /** The other proxy committed, and the commit may have the changes of the Services that `mayHave` admits. */
+  committed(at: number, mayHave: (service: ServiceKey) => boolean): void {
+    for (const [service, awaited] of this.#awaited) {
+      const { receivedAt, writtenAt } = awaited;
+      if (receivedAt <= at && mayHave(service))
+        this.#awaited.set(service, { ...awaited, writtenAt: writtenAt === undefined ? at : 'unclear' });
+    }
+  }
+
+  /** The last commit had the change. The change is not awaited any more. */
   written(service: ServiceKey): void {
-    const { receivedAt, writtenAt } = this.#followed.get(service) ?? {};
-    if (receivedAt === undefined || writtenAt === undefined) return;
-    this.#followed.delete(service);
-    this.latencies.add(writtenAt, writtenAt - receivedAt);
-    this.#onMeasured(writtenAt - receivedAt);
+    const { receivedAt, writtenAt, isMeasured } = this.#awaited.get(service) ?? {};
+    if (receivedAt !== undefined && typeof writtenAt === 'number' && isMeasured === true) {
+      this.#awaited.delete(service);
+      this.latencies.add(writtenAt, writtenAt - receivedAt);
+      this.#onMeasured(writtenAt - receivedAt);
+    } else this.forget(service);
   }
 
   /** The commit did not have the change: a later one will. */
   notWritten(service: ServiceKey): void {
-    const followed = this.#followed.get(service);
-    if (followed !== undefined) this.#followed.set(service, { ...followed, writtenAt: undefined });
+    const awaited = this.#awaited.get(service);
+    if (awaited !== undefined) this.#awaited.set(service, { ...awaited, writtenAt: undefined });
   }
 
-  /** Whether the commit had the change is not looked for. */
+  /** The time of the change is not measured. It is awaited all the same. */
   leaveOut(service: ServiceKey): void {
-    if (this.#followed.delete(service)) this.#unmeasured += 1;
+    const awaited = this.#awaited.get(service);
+    if (awaited?.isMeasured !== true) return;
+    this.#unmeasured += 1;
+    this.#awaited.set(service, { ...awaited, isMeasured: false });
   }
 
-  /** A change is not followed any more, because its Service counts as different. */
-  giveUp(service: ServiceKey): void {
-    this.#followed.delete(service);
+  /** The change is not awaited any more: it is written at an unknown time, is late, or its Service is gone. */
+  forget(service: ServiceKey): void {
+    this.leaveOut(service);
+    this.#awaited.delete(service);
+  }
+
+  /** Other parts follow the changes from now on. */
+  forgetAll(): void {
+    for (const service of [...this.#awaited.keys()]) this.forget(service);
   }
 }

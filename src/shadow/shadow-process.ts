@@ -15,13 +15,14 @@ import { answeredByOf, type QueryParts, relayOf } from '../agent/questions/query
 import { heardOf, sourceText } from '../agent/questions/status-answer.ts';
 import { isLoopback } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
-import { aborted, realClock, sleep } from '../base/clock.ts';
+import { aborted, doubledWait, realClock, sleep } from '../base/clock.ts';
 import { readOneFile } from '../cluster/documents/files.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { momentOf, NoAnswer } from '../inspect/wire/envelope.ts';
 import type { Shadow } from '../inspect/wire/shadow.ts';
 import type { Fault } from '../proxy/model/objects.ts';
+import { Clients } from '../serve/clients.ts';
 import { keepOpen } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
 import type { ReadPage } from '../serve/page.ts';
@@ -32,15 +33,16 @@ import type { Log } from '../telemetry/log.ts';
 import { ShadowMetrics } from '../telemetry/shadow-metrics.ts';
 import { listenTrouble, TroubleLog } from '../telemetry/trouble-log.ts';
 import { shadowOf } from './answer.ts';
-import { Comparing } from './comparing.ts';
+import { Comparing, Pace } from './comparing.ts';
 import { Findings } from './findings.ts';
 import type { LastingChanges } from './lasting-differences.ts';
 import { shadowHandler } from './server.ts';
 import { shadowFlags } from './shadow-flags.ts';
 import { type WatchedProxy, watchProxy } from './watched-proxy.ts';
 
-/** The wait before the parts are made again after a failure. */
+/** The wait before the parts are made again: after a failure, and at most after many, each of which lists all objects. */
 const AGAIN_MS = 5000;
+const MAX_AGAIN_MS = 300_000;
 
 export interface ShadowOptions {
   /** The command line. Its --config may name the file of kube-proxy. */
@@ -73,6 +75,10 @@ class ShadowProcess {
   readonly #troubles: TroubleLog;
   readonly #lines: RationedLines;
   readonly #faults: FaultLog;
+  readonly #clients: Clients;
+  readonly #pace = new Pace(realClock);
+  /** Failures since the rules were compared last. */
+  #failures = 0;
   #config: Config;
   #parts: Parts | undefined;
   #feed: ObjectFeed | undefined;
@@ -92,7 +98,12 @@ class ShadowProcess {
       theirs: (milliseconds) => this.#metrics.theirs.observe(milliseconds / 1000),
       plan: (milliseconds) => this.#metrics.plan.observe(milliseconds / 1000),
     });
-    this.#metrics = metricsOf(this.#findings, component.version, () => this.#feed?.watches() ?? []);
+    this.#clients = new Clients({
+      clock: realClock,
+      perClient: () => config.serve.connectionsPerClient,
+      onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
+    });
+    this.#metrics = this.#metricsOf(component.version);
   }
 
   async run(): Promise<void> {
@@ -103,13 +114,15 @@ class ShadowProcess {
       while (!signal.aborted) {
         try {
           await this.#compare();
+          this.#failures = 0;
         } catch (error) {
           signal.throwIfAborted();
           if (error instanceof ConfigError) throw error;
           const cause = causeOf(error);
           this.#findings.problem = cause;
           this.#troubles.tell({ cause, text: `cannot compare kube-proxy's rules: ${cause}; trying again` });
-          await sleep(realClock, AGAIN_MS, signal);
+          this.#failures += 1;
+          await sleep(realClock, doubledWait(this.#failures, AGAIN_MS, MAX_AGAIN_MS), signal);
         }
       }
     } catch (error) {
@@ -128,8 +141,9 @@ class ShadowProcess {
     const own = new AbortController();
     const until = AbortSignal.any([signal, own.signal]);
     let [agent, watched]: [Agent | undefined, WatchedProxy | undefined] = [undefined, undefined];
+    let running: Promise<void> | undefined;
     try {
-      const { config } = await loadConfig(flags, readOneFile, kubeProxyMode(until), shadowFlags(flags));
+      const { config, digest } = await loadConfig(flags, readOneFile, kubeProxyMode(until), shadowFlags(flags));
       this.#config = config;
       const onFault = (fault: Fault) => void this.#faults.log(fault);
       const feed = startFeed({ platform: QUIET, config, log, follow: true, signal: until, onFault });
@@ -137,30 +151,42 @@ class ShadowProcess {
       let comparing: Comparing | undefined;
       agent = await startAgent(feed, {
         ...{ platform: QUIET, config, log, isRun: false, signal: until, onFault },
-        onPorts: (ports) => comparing?.onPorts(ports),
+        onPorts: (...changes) => comparing?.onPorts(...changes),
       });
-      const wake = () => comparing?.wake();
-      watched = await watchProxy({ config, agent, onCommit: wake, signal: until });
+      const onCommit = () => comparing?.committed();
+      watched = await watchProxy({ config, agent, onCommit, signal: until });
       this.#parts = { config, feed, agent, watched };
       log.info({ mode: config.mode }, `watching kube-proxy in ${config.mode} mode`);
       comparing = new Comparing({
-        ...{ agent, watched, findings: this.#findings, clock: realClock },
+        ...{ agent, watched, findings: this.#findings, pace: this.#pace, clock: realClock },
         by: () => answeredByOf(this.#queryParts),
         relay: () => relayOf(this.#queryParts),
         onDifferences: (changes) => this.#log(changes),
-        onTurn: () => {
-          if (this.#findings.problem === undefined)
-            this.#troubles.over({ text: "kube-proxy's rules can be compared now" });
-        },
+        isOutdated: async (asked) => await this.#isOutdated(onNode, digest, asked),
       });
-      feed.onChange(wake);
-      await Promise.race([comparing.run(until), feed.source.then(() => aborted(until))]);
+      const { onNode } = agent;
+      feed.onChange(comparing.wake);
+      running = comparing.run(until);
+      await Promise.race([running, feed.source.then(() => aborted(until))]);
     } finally {
       own.abort(new Error('other parts take over'));
+      // It may be in the middle of a walk, which asks the kernel by sockets that are closed below.
+      await running?.catch(() => undefined);
       this.#parts = undefined;
       watched?.close();
       agent?.onNode.close();
     }
+  }
+
+  /** Whether the node, or the file of --config, changed. It is asked before each round. */
+  async #isOutdated(onNode: Agent['onNode'], digest: string | undefined, signal: AbortSignal): Promise<boolean> {
+    if (this.#findings.problem === undefined) {
+      this.#failures = 0;
+      this.#troubles.over({ text: "kube-proxy's rules can be compared now" });
+    }
+    const { flags } = this.#options;
+    const now = await loadConfig(flags, readOneFile, undefined, shadowFlags(flags));
+    return now.digest !== digest || (await onNode.changes(signal)).length > 0;
   }
 
   #log({ begun, ended }: LastingChanges): void {
@@ -176,6 +202,24 @@ class ShadowProcess {
         text: `${of}: no connection goes elsewhere any more`,
       });
     }
+  }
+
+  #metricsOf(version: string): ShadowMetrics {
+    const findings = this.#findings;
+    const seconds = (at: number) => (realClock.wall() - realClock.now() + at) / 1000;
+    return new ShadowMetrics({
+      version,
+      differences: () => findings.differences.all.map((one) => ({ ...one, since: seconds(one.since) })),
+      others: () => findings.differences.count - findings.differences.all.length,
+      onPurpose: () => findings.round?.onPurposeCount ?? 0,
+      waiting: () => findings.programming.waiting().services.size,
+      unmeasured: () => findings.programming.unmeasured,
+      followed: () => findings.connections,
+      comparedAt: () => (findings.round === undefined ? 0 : seconds(findings.round.at)),
+      isComparing: () => findings.problem === undefined,
+      watches: () => this.#feed?.watches() ?? [],
+      turnedAway: () => this.#clients.turnedAway,
+    });
   }
 
   get #queryParts(): QueryParts {
@@ -254,13 +298,14 @@ class ShadowProcess {
       unready: () => this.#findings.problem,
     });
     const shared = { clock: realClock, signal };
+    const clients = this.#clients;
     await Promise.all([
-      keepOpen({ ...shared, listen, handler, ...listenTrouble(unbound, listen.text) }),
+      keepOpen({ ...shared, listen: { ...listen, clients }, handler, ...listenTrouble(unbound, listen.text) }),
       ...(scrape === undefined
         ? []
         : [
             keepOpen({
-              ...{ ...shared, listen: scrape, handler: scrapeHandler(() => this.#metrics) },
+              ...{ ...shared, listen: { ...scrape, clients }, handler: scrapeHandler(() => this.#metrics) },
               ...listenTrouble(unbound, scrape.text),
             }),
           ]),
@@ -273,24 +318,4 @@ const QUIET: Platform = { ...realPlatform, kernel: withoutNotices(realPlatform.k
 
 function withoutNotices({ openNotices: _, ...kernel }: Platform['kernel']): Platform['kernel'] {
   return kernel;
-}
-
-function metricsOf(
-  findings: Findings,
-  version: string,
-  watches: () => ReturnType<ObjectFeed['watches']>,
-): ShadowMetrics {
-  const seconds = (at: number) => (realClock.wall() - realClock.now() + at) / 1000;
-  return new ShadowMetrics({
-    version,
-    differences: () => findings.differences.all.map((one) => ({ ...one, since: seconds(one.since) })),
-    others: () => findings.differences.count - findings.differences.all.length,
-    onPurpose: () => findings.round?.onPurposeCount ?? 0,
-    waiting: () => findings.programming.services.size,
-    unmeasured: () => findings.programming.unmeasured,
-    followed: () => findings.connections,
-    comparedAt: () => (findings.round === undefined ? 0 : seconds(findings.round.at)),
-    isComparing: () => findings.problem === undefined,
-    watches,
-  });
 }

@@ -4,13 +4,15 @@
  */
 
 import type { Agent } from '../agent/agent.ts';
-import { realPlatform } from '../agent/platform.ts';
+import { closeOnError, realPlatform } from '../agent/platform.ts';
 import { PROXY_TABLES } from '../agent/predecessors.ts';
 import { type KubeProxyRules, kubeProxyRules, lookedUpRules } from '../agent/questions/kube-proxy-rules.ts';
+import { openTools } from '../agent/usable-families.ts';
 import { endpointText, FAMILIES } from '../base/address.ts';
 import { realClock } from '../base/clock.ts';
 import type { Config } from '../config/config.ts';
 import type { Shadow } from '../inspect/wire/shadow.ts';
+import { isNoServer } from '../kernel/failures.ts';
 import type { IpvsReader, SeenDestination } from '../kernel/ipvs-kernel.ts';
 import { type NftNetlink, openNftables } from '../kernel/nftables-netlink.ts';
 import { RulesetJournal } from '../kernel/ruleset-journal.ts';
@@ -28,6 +30,8 @@ export type ChangedPorts = ReadonlyMap<ServiceKey, readonly ServicePort[]>;
 
 export interface WatchedProxy {
   readonly sight: Shadow['latency']['sight'];
+  /** The time until a change is written can be measured. */
+  readonly measures: boolean;
   /** Milliseconds between two calls of `look` while changes wait; undefined where `onCommit` tells when. */
   readonly pause: number | undefined;
   /** Tells `programming` of the commits since the last call. */
@@ -52,19 +56,22 @@ export interface WatchedInput {
 /** Throws NftUnusable, IpvsUnusable. */
 export async function watchProxy(input: WatchedInput): Promise<WatchedProxy> {
   const { rulesBy, balancesBy } = MODES[input.config.mode];
-  if (rulesBy === 'nftables') return watchTables(input);
-  return balancesBy === 'virtual servers' ? await watchServers(input) : watchChains(input);
+  if (rulesBy === 'nftables') return await watchTables(input);
+  return balancesBy === 'virtual servers' ? await watchServers(input) : await watchChains(input);
 }
 
 /** The tables of nftables mode. A commit has a change when packets of the Service go where its objects say. */
-function watchTables({ onCommit }: WatchedInput): WatchedProxy {
+async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
   const kernel: NftNetlink = openNftables();
+  const tables = await closeOnError(kernel, () =>
+    Promise.resolve(FAMILIES.map((family) => ({ family, table: kernel.lookUp(family, PROXY_TABLES.kubeProxy) }))),
+  );
   const commits = new Commits(kernel.notices, onCommit);
   const keys = FAMILIES.map((family) => tableKey(family, PROXY_TABLES.kubeProxy));
-  const tables = FAMILIES.map((family) => ({ family, table: kernel.lookUp(family, PROXY_TABLES.kubeProxy) }));
   let hasNewHooks = false;
   return {
     sight: 'rules compared',
+    measures: true,
     pause: undefined,
     isCheap: true,
     look(programming) {
@@ -87,23 +94,31 @@ function watchTables({ onCommit }: WatchedInput): WatchedProxy {
   };
 }
 
-/** The chains of iptables mode. A commit has a change when it names a chain of the Service: reading the rules takes too long. */
-function watchChains({ config, agent, onCommit, signal }: WatchedInput): WatchedProxy {
+/**
+ * The chains of iptables mode. A commit has a change when it names a chain of the Service: reading the rules takes too long. The kernel tells
+ * nothing of the legacy variant.
+ */
+async function watchChains({ config, agent, onCommit, signal }: WatchedInput): Promise<WatchedProxy> {
+  const { tools } = await openTools(config, signal);
+  const isTold = tools.every(({ variant }) => variant === 'nft');
   const journal = new RulesetJournal();
   const commits = new Commits(journal, onCommit);
   const keys = FAMILIES.map((family) => tableKey(family, 'nat'));
   return {
-    sight: 'chains named',
+    sight: isTold ? 'chains named' : 'not told',
+    measures: isTold,
     pause: undefined,
     isCheap: false,
     look(programming, changed) {
       for (const commit of commits.take(keys)) {
         const chains = new Set((commit.touched ?? []).flatMap((one) => [...one.chains]));
-        if (isAll(commit)) programming.committed(commit.at, () => true);
-        else if (chains.has(SERVICES))
+        // What was touched is not known by name.
+        if (isAll(commit)) for (const service of [...programming.measured()]) programming.leaveOut(service);
+        else if (chains.has(SERVICES)) {
           programming.committed(commit.at, (service) => isNamed(changed.get(service) ?? [], chains));
+          for (const service of [...programming.candidates()]) programming.written(service);
+        }
       }
-      for (const service of [...programming.candidates()]) programming.written(service);
       return Promise.resolve();
     },
     rules: (until) =>
@@ -130,23 +145,27 @@ function isNamed(ports: readonly ServicePort[], chains: ReadonlySet<string>): bo
 
 const POLL_MS = 100;
 /** Services whose servers one poll asks for. */
-const MAX_POLLED = 100;
+const MAX_POLLED = 20;
 
 /** The virtual servers of IPVS mode, of which the kernel tells no changes. */
 async function watchServers({ config, agent, signal }: WatchedInput): Promise<WatchedProxy> {
   const kernel = await realPlatform.kernel.openIpvs(signal);
   return {
     sight: 'servers polled',
+    measures: true,
     pause: POLL_MS,
     isCheap: false,
     async look(programming, changed) {
       const desired = agent.mode.inspection.desired();
-      let left = MAX_POLLED;
-      for (const service of programming.services) {
-        if (left-- === 0) break;
-        if (!(await hasServers(kernel, desired, changed.get(service) ?? []))) continue;
-        programming.committed(realClock.now(), (one) => one === service);
-        programming.written(service);
+      const services = [...programming.measured()];
+      // More than these cannot be asked for in time.
+      for (const service of services.slice(MAX_POLLED)) programming.leaveOut(service);
+      for (const service of services.slice(0, MAX_POLLED)) {
+        if (!programming.isAwaited(service, realClock.now())) programming.leaveOut(service);
+        else if (await hasServers(kernel, desired, changed.get(service) ?? [])) {
+          programming.committed(realClock.now(), (one) => one === service);
+          programming.written(service);
+        }
       }
     },
     rules: (until) =>
@@ -168,11 +187,16 @@ async function hasServers(
       if (address === undefined) continue;
       const id = { protocol, address, port };
       const wanted = view?.server(id)?.destinations ?? [];
-      const found = await kernel.destinations(id).catch(() => []);
+      const found = await kernel.destinations(id).catch(noServer);
       if (textOf(wanted) !== textOf(found)) return false;
     }
   }
   return true;
+}
+
+function noServer(error: unknown): readonly SeenDestination[] {
+  if (isNoServer(error)) return [];
+  throw error;
 }
 
 function textOf(destinations: readonly Pick<SeenDestination, 'address' | 'port' | 'weight'>[]): string {
@@ -183,7 +207,7 @@ function textOf(destinations: readonly Pick<SeenDestination, 'address' | 'port' 
     .join(' ');
 }
 
-/** What one commit touched of some tables. */
+/** The objects of some tables that one commit touched. */
 interface HeardCommit {
   /** When it was heard of, by the clock that never goes backwards. */
   readonly at: number;

@@ -1,4 +1,5 @@
 /** Metrics of `slicewire shadow`. */
+import type { TurnedAwayCount } from '../serve/clients.ts';
 import { type Histogram, MetricRegistry, type Sample } from './registry.ts';
 
 /** Differences of one Service and kind. */
@@ -24,6 +25,8 @@ export interface ShadowMetricsOptions {
   /** Seconds since 1970 of the end of the last comparison of all Services; 0 before the first. */
   readonly comparedAt: () => number;
   readonly isComparing: () => boolean;
+  /** Clients of the servers that were refused, or whose connections were closed for others. */
+  readonly turnedAway: () => readonly TurnedAwayCount[];
   readonly watches: () => readonly { readonly of: string; readonly failure: object | undefined }[];
 }
 
@@ -76,7 +79,7 @@ export class ShadowMetrics {
     );
     this.plan = registry.histogram(
       'slicewire_shadow_plan_seconds',
-      'Seconds from the same changes received to the rules of slicewire for them, ready to be written',
+      'Seconds that slicewire took to make its rules for the changes that came together, for each change',
       [],
       BUCKETS,
     );
@@ -94,9 +97,10 @@ export class ShadowMetrics {
     count('slicewire_shadow_followed_total', 'Connections that were followed', options.followed);
     count(
       'slicewire_shadow_unmeasured_total',
-      'Changes whose time was not measured: the Service changed again before they were written, or too many changed at once',
+      'Changes whose time was not measured: the Service changed again, the rules had the change before, or too many came at once',
       options.unmeasured,
     );
+    registry.readTurnedAway(options.turnedAway);
     registry.readGauge('slicewire_watch_failing', '1 while the watch of a kind fails', ['kind'], () =>
       options.watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
     );

@@ -96,7 +96,7 @@ function Gain({ shadow }: { readonly shadow: Shadow }) {
       </Card>
       <Card title="This shadow">
         <dl class="facts">
-          <Fact name="kube-proxy">{by.mode} mode</Fact>
+          <Fact name="kube-proxy">{shadow.compared === null ? 'not compared yet' : `${by.mode} mode`}</Fact>
           <Fact name="watched for">{timeBetween(startedAt, by.at)}</Fact>
           <Fact name="objects">
             {countText(objects.services, 'Service')}, {countText(objects.slices, 'EndpointSlice')}
@@ -114,11 +114,11 @@ function Gain({ shadow }: { readonly shadow: Shadow }) {
 
 function Latency({ shadow: { latency } }: { readonly shadow: Shadow }) {
   const rows = [
-    ['kube-proxy wrote them', latency.theirs],
-    ['slicewire had the rules ready', latency.plan],
+    ['kube-proxy, from its receipt to the commit', latency.theirs],
+    ['slicewire, to make its rules', latency.plan],
   ] as const;
   return (
-    <Card title="Changes, from the moment they were received">
+    <Card title="Time until the rules follow a change">
       <Table label="Latencies" heads={['', 'half within', '99 % within', 'all within', 'changes in the last hour']}>
         {rows.map(([name, of]) => (
           <tr key={name}>

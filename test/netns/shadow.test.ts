@@ -61,6 +61,22 @@ for (const mode of MODES) {
     const health = async (path: string) =>
       await node.lab.exec('node', 'curl', '-s', '-w', '%{http_code}', `http://127.0.0.1:10269${path}`);
 
+    const ruleset = async () => await node.lab.exec('node', 'nft', '-s', 'list', 'ruleset');
+    /** Removes the endpoints of shop/web from the rules. */
+    const lose = async () => {
+      const [list, flush] =
+        mode === 'nftables'
+          ? ['nft list chains ip', 'nft flush chain ip kube-proxy']
+          : ['iptables-nft -t nat -S KUBE-SERVICES', 'iptables-nft -t nat -F'];
+      const chain =
+        mode === 'nftables'
+          ? 's/.*chain \\(service-[^ ]*-shop\\/web\\/[^ ]*\\) .*/\\1/p'
+          : 's/.*shop\\/web[: ].*-j \\(KUBE-SVC-.*\\)/\\1/p';
+      await node.lab.exec('node', 'sh', '-c', `${flush} "$(${list} | sed -n '${chain}' | head -1)"`);
+    };
+    /** Whether a line of the monitor is about them. */
+    const lost = (line: string) => /^delete (rule|set ip kube-proxy __map)/.test(line);
+
     it('finds what is wrong and since when, times the writes, and writes nothing itself', async () => {
       const monitor = new Monitor(node);
       try {
@@ -90,21 +106,23 @@ for (const mode of MODES) {
         );
         assert.match(await health('/readyz'), /ok200$/);
 
-        // The objects come to ask for what the rules do. No commit has had that change yet.
+        // The endpoints of shop/web are lost, and the objects come to ask for those that were recorded.
+        await lose();
         await node.write(OBJECTS);
         const waiting = await node.foundWhen('the changes', ({ waiting: { services } }) => services === 2);
         assert.deepEqual([waiting.latency.plan?.changes, waiting.latency.theirs], [2, null]);
         const changed = Date.parse(waiting.waiting.oldest ?? '');
-        const lineBefore = monitor.lines.length;
-        assert.ok(lineBefore >= told);
         await monitor.heard('between');
         assert.deepEqual(
-          monitor.lines.slice(told).filter((line) => !/between|generation/.test(line)),
+          monitor.lines.slice(told).filter((line) => !/between|generation/.test(line) && !lost(line)),
           [],
           'the shadow wrote nothing',
         );
         await node.rewrite();
-        const measured = await node.foundWhen('both changes', ({ latency: { theirs } }) => theirs?.changes === 2);
+        const rewritten = await ruleset();
+        // In nftables mode the rules of shop/one are known to have been right before.
+        const changes = mode === 'nftables' ? 1 : 2;
+        const measured = await node.foundWhen('the changes', ({ latency: { theirs } }) => theirs?.changes === changes);
         const { p50, most } = measured.latency.theirs ?? { p50: 0, most: 0 };
         assert.ok(p50 > 0 && most <= Date.now() - changed, `${p50} ${most}`);
         assert.ok((measured.latency.plan?.most ?? 0) < p50, 'slicewire was ready before');
@@ -114,17 +132,10 @@ for (const mode of MODES) {
         const count = (await metrics())
           .split('\n')
           .find((line) => line.startsWith('slicewire_shadow_programming_seconds_count'));
-        assert.equal(count, 'slicewire_shadow_programming_seconds_count 2');
+        assert.equal(count, `slicewire_shadow_programming_seconds_count ${changes}`);
 
-        const rewritten = monitor.lines.length;
-        await monitor.heard('after');
         await shadow.stop();
-        await monitor.heard('stopped');
-        const after = monitor.lines.slice(rewritten).filter((line) => !/after|stopped|generation/.test(line));
-        assert.deepEqual(
-          after.filter((line) => !line.includes('kube-proxy') && !line.includes('KUBE')),
-          [],
-        );
+        assert.equal(await ruleset(), rewritten, 'the shadow wrote nothing');
         assert.equal(await node.lab.exec('node', ...SETTINGS), settings);
         assert.equal(await node.lab.exec('node', 'ip', '-o', 'addr'), addresses);
       } finally {

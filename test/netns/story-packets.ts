@@ -6,7 +6,7 @@ import { Lab, podAddress, remotePodAddress } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';
-import type { Expected, PacketFate, Story, StoryCase, StoryPacket, StoryState } from '../conformance/story.ts';
+import type { Expected, PacketFate, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
 import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
 import { NEVER, type Rig } from '../helpers/proxy/rig.ts';
@@ -35,30 +35,18 @@ export interface Patience {
 /** On a machine that may be emulated. */
 export const EMULATED: Patience = { silence: 1200, answer: 6000 };
 
-/** How packets are sent, and judged. */
-export interface Sending {
+/** A mode under test. */
+export interface TestedMode {
+  /** A rig of the mode for a story, over what the story before left. */
+  open(story: StoryCase, family: Family): Promise<Rig> | Rig;
   /** The command that sets policies of built-in chains. */
   readonly tool: (family: Family) => string;
   readonly patience: Patience;
   readonly unserved: Unserved;
   /** A Service that is gone may be refused until its connections have ended. */
   readonly drains: boolean;
-}
-
-/** A mode under test. */
-export interface TestedMode extends Sending {
-  /** A rig of the mode for a story, over what the story before left. */
-  open(story: StoryCase, family: Family): Promise<Rig> | Rig;
   /** Before packets are sent. */
   readonly onSynced?: () => Promise<void>;
-}
-
-/** A proxy on the node that is brought to the states of one story. */
-export interface StoryProxy {
-  /** Resolves when it has written all that the state asks for. */
-  reach(state: StoryState): Promise<void>;
-  /** Checks the packets of a state by its rules, before they are sent. Throws an AssertionError. */
-  check?(meant: readonly PacketFate[]): Promise<void>;
 }
 
 export interface RealStory {
@@ -123,31 +111,11 @@ async function answerBeyond(lab: Lab): Promise<void> {
   }
 }
 
-/** Bring the node to each state of a story by a mode and send its packets. Throws an AssertionError when one ends otherwise. */
+/** Bring the node to each state of a story and send its packets. Throws an AssertionError when one ends otherwise. */
 export async function sendStory(
   lab: Lab,
   mode: TestedMode,
   { story, family }: { story: Story; family: Family },
-): Promise<void> {
-  await sendPackets(lab, mode, { story, family }, async (first) => {
-    const rig = await mode.open(first, family);
-    return {
-      reach: async (state) => {
-        const report = await rig.become(state).sync();
-        assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
-        await mode.onSynced?.();
-      },
-      check: async (meant) => assertSameFates(await viewOf(rig, family), { story: first, meant, w: cluster(family) }),
-    };
-  });
-}
-
-/** The same by any proxy. `open` is called with the node as the story needs it. */
-export async function sendPackets(
-  lab: Lab,
-  mode: Sending,
-  { story, family }: { story: Story; family: Family },
-  open: (first: StoryCase) => Promise<StoryProxy>,
 ): Promise<void> {
   const w = cluster(family);
   const first = story.tell(w);
@@ -157,12 +125,15 @@ export async function sendPackets(
   try {
     for (const address of nodeHas) await lab.exec('node', 'ip', 'address', 'add', `${address}/${bits}`, 'dev', 'lo');
     if (closed) await setFirewall(lab, tool, 'closed');
-    const proxy = await open(first);
+    const rig = await mode.open(first, family);
     for (const state of [first, ...(first.next ?? [])]) {
-      await proxy.reach(state);
+      const report = await rig.become(state).sync();
+      assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+      await mode.onSynced?.();
       const meant = state.packets.map((fate) => ({ packet: fate.packet, expected: meantBy(fate, mode.unserved, w) }));
       const mayDrain = ({ expected }: PacketFate) => mode.drains && state !== first && expected.kind === 'untouched';
-      await proxy.check?.(meant.filter((fate) => !mayDrain(fate)));
+      const view = await viewOf(rig, family);
+      assertSameFates(view, { story: first, meant: meant.filter((fate) => !mayDrain(fate)), w });
       const silent: (() => Promise<void>)[] = [];
       for (const fate of meant) {
         const { packet, expected } = fate;

@@ -52,10 +52,10 @@ describe('the answer of a shadow', () => {
     findings.problem = undefined;
     findings.differences.found('shop/web' as ServiceKey, [stale], 40_000);
     findings.planReady(50_002, 2);
-    findings.programming.changed('shop/web' as ServiceKey, 50_000);
+    findings.programming.changed('shop/web' as ServiceKey, 50_000, true);
     findings.programming.committed(51_500, () => true);
     findings.programming.written('shop/web' as ServiceKey);
-    findings.programming.changed('shop/dns' as ServiceKey, 90_000);
+    findings.programming.changed('shop/dns' as ServiceKey, 90_000, true);
     findings.switchPlanned({ steps: [] }, 1000, 1);
     findings.round = { at: 60_000, connections: 81, milliseconds: 99, onPurpose: [stale], onPurposeCount: 1 };
     const answer = answered(findings);
@@ -80,11 +80,11 @@ connections followed in 99 ms.
     is sent to 10.244.1.12:8080
     should be sent to 10.244.1.11:8080
     10.244.1.12:8080 is in no EndpointSlice of Service shop/web: it is stale.
-kube-proxy has still to write the changes of 1 Service, the oldest received 10 s ago.
+kube-proxy is not known to have written the changes of 1 Service, the oldest received 10 s ago.
 
-Changes, from the moment they were received:
-  kube-proxy wrote them          half within 1.5 s   99 % within 1.5 s   all within 1.5 s   1 change since 12:00:00.000
-  slicewire had the rules ready  half within 2.0 ms  99 % within 2.0 ms  all within 2.0 ms  1 change since 12:00:00.000
+Time until the rules follow a change:
+  kube-proxy, from its receipt to the commit  half within 1.5 s   99 % within 1.5 s   all within 1.5 s   1 change since 12:00:00.000
+  slicewire, to make its rules                half within 2.0 ms  99 % within 2.0 ms  all within 2.0 ms  1 change since 12:00:00.000
 A commit has a change when it names the chains of its Service.
 
 A switch to slicewire:

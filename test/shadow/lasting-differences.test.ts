@@ -54,9 +54,9 @@ describe('differences that last', () => {
     const of = (i: number) => `shop/web-${i}` as ServiceKey;
     for (let i = 0; i < MAX_KEPT + 7; i++) lasting.found(of(i), [difference('changed')], i);
     assert.deepEqual([lasting.count, lasting.all.length], [MAX_KEPT + 7, MAX_KEPT]);
-    lasting.roundBegins();
     for (let i = 0; i < 10; i++) lasting.found(of(i), [], 0);
-    for (let i = MAX_KEPT; i < MAX_KEPT + 7; i++) lasting.found(of(i), [difference('changed')], i);
-    assert.deepEqual([lasting.count, lasting.all.length], [MAX_KEPT - 3, MAX_KEPT - 3]);
+    assert.deepEqual([lasting.count, lasting.all.length], [MAX_KEPT - 3, MAX_KEPT - 10]);
+    const kept = lasting.found(of(MAX_KEPT), [difference('changed')], 1);
+    assert.deepEqual([kept.begun.length, lasting.count, lasting.all.length], [1, MAX_KEPT - 3, MAX_KEPT - 9]);
   });
 });

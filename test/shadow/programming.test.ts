@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ServiceKey } from '../../src/proxy/model/objects.ts';
-import { MAX_FOLLOWED, Programming } from '../../src/shadow/programming.ts';
+import { LATE_MS, Programming } from '../../src/shadow/programming.ts';
 
 const [WEB, DNS] = ['shop/web', 'kube-system/dns'] as ServiceKey[] as [ServiceKey, ServiceKey];
 const all = () => true;
@@ -14,55 +14,78 @@ function measured(): { readonly programming: Programming; readonly latencies: nu
 describe('the time until another proxy has written a change', () => {
   it('is that of the first commit after which the rules do what the objects ask for', () => {
     const { programming, latencies } = measured();
-    programming.changed(WEB, 100);
+    programming.changed(WEB, 100, true);
     programming.committed(90, all);
     assert.deepEqual([...programming.candidates()], [], 'the commit came before the change');
     programming.committed(150, all);
     assert.deepEqual([...programming.candidates()], [WEB]);
     programming.notWritten(WEB);
     programming.committed(400, all);
-    programming.committed(900, all);
     programming.written(WEB);
-    assert.deepEqual(latencies, [300]);
-    assert.deepEqual([programming.services.size, programming.oldest], [0, undefined]);
+    assert.deepEqual([latencies, programming.unmeasured], [[300], 0]);
+    assert.deepEqual([programming.waiting().services.size, programming.waiting().oldest], [0, undefined]);
     assert.equal(programming.latencies.summary(1000)?.changes, 1);
   });
 
-  it('is not measured without a commit', () => {
+  it('is not measured where one of several commits had the change, and where none is known', () => {
     const { programming, latencies } = measured();
-    programming.changed(WEB, 100);
+    programming.changed(WEB, 100, true);
+    programming.committed(150, all);
+    programming.committed(160, all);
+    assert.deepEqual([...programming.candidates()], [WEB]);
     programming.written(WEB);
-    assert.deepEqual([latencies, programming.services.size], [[], 1]);
+    programming.changed(DNS, 200, true);
+    programming.written(DNS);
+    assert.deepEqual([latencies, programming.unmeasured, programming.waiting().services.size], [[], 2, 0]);
   });
 
   it('is that of each Service, by the commits that may have its change', () => {
     const { programming, latencies } = measured();
-    programming.changed(WEB, 100);
-    programming.changed(DNS, 120);
-    assert.equal(programming.oldest, 100);
+    programming.changed(WEB, 100, true);
+    programming.changed(DNS, 120, true);
+    assert.equal(programming.waiting().oldest, 100);
     programming.committed(200, (service) => service === DNS);
     for (const service of [...programming.candidates()]) programming.written(service);
-    assert.deepEqual([latencies, [...programming.services], programming.receivedAt(WEB)], [[80], [WEB], 100]);
-    programming.giveUp(WEB);
-    assert.equal(programming.services.size, 0);
+    assert.deepEqual([latencies, [...programming.measured()], programming.receivedAt(WEB)], [[80], [WEB], 100]);
   });
 
   it('is that of the last change where a Service changes again before', () => {
     const { programming, latencies } = measured();
-    programming.changed(WEB, 100);
+    programming.changed(WEB, 100, true);
     programming.committed(150, all);
-    programming.changed(WEB, 200);
+    programming.changed(WEB, 200, true);
     assert.deepEqual([[...programming.candidates()], programming.unmeasured], [[], 1]);
     programming.committed(260, all);
     programming.written(WEB);
     assert.deepEqual(latencies, [60]);
   });
+});
 
-  it('follows a bounded number of Services', () => {
+describe('a change that is not measured', () => {
+  it('is awaited all the same, until it is late', () => {
     const { programming } = measured();
-    for (let i = 0; i <= MAX_FOLLOWED; i++) programming.changed(`shop/web-${i}` as ServiceKey, i);
-    assert.deepEqual([programming.services.size, programming.unmeasured], [MAX_FOLLOWED, 1]);
-    programming.changed('shop/web-0' as ServiceKey, 9);
-    assert.equal(programming.receivedAt('shop/web-0' as ServiceKey), 9);
+    programming.changed(WEB, 100, false);
+    programming.changed(DNS, 200, true);
+    programming.leaveOut(DNS);
+    programming.leaveOut(DNS);
+    assert.deepEqual([[...programming.measured()], programming.unmeasured], [[], 2]);
+    programming.committed(300, all);
+    assert.deepEqual([...programming.candidates()], []);
+    assert.ok(programming.isAwaited(WEB, 100 + LATE_MS - 1) && !programming.isAwaited(WEB, 100 + LATE_MS));
+    assert.deepEqual([...programming.waiting().services], [WEB, DNS]);
+    programming.forget(WEB);
+    assert.deepEqual([[...programming.waiting().services], programming.unmeasured], [[DNS], 2]);
+  });
+
+  it('is not awaited by the parts that come after these', () => {
+    const { programming } = measured();
+    programming.changed(WEB, 100, true);
+    programming.changed(DNS, 200, false);
+    programming.forgetAll();
+    programming.committed(300, all);
+    assert.deepEqual(
+      [[...programming.candidates()], programming.waiting().services.size, programming.unmeasured],
+      [[], 0, 2],
+    );
   });
 });

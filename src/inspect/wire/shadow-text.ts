@@ -23,9 +23,11 @@ export function shadowText(shadow: Shadow): string {
     .join('\n\n');
 }
 
-function head({ by, pid, startedAt }: Shadow): string[] {
+function head({ by, compared, pid, startedAt }: Shadow): string[] {
+  // Before the first comparison the mode of kube-proxy may not be known.
+  const mode = compared === null ? '' : ` in ${by.mode} mode`;
   return [
-    `slicewire ${by.version} on ${by.node}: a shadow of kube-proxy in ${by.mode} mode, pid ${pid}, for ${timeBetween(startedAt, by.at)}`,
+    `slicewire ${by.version} on ${by.node}: a shadow of kube-proxy${mode}, pid ${pid}, for ${timeBetween(startedAt, by.at)}`,
     'It writes nothing to the kernel.',
   ];
 }
@@ -75,16 +77,18 @@ function lastingLines(one: LastingDifference, now: string): string[] {
   ];
 }
 
+/** The changes that are not known to be written, as a sentence. */
 export function waitingText({ services, oldest }: Shadow['waiting'], now: string): string {
   if (services === 0 || oldest === null) return 'kube-proxy has written every change.';
   const age = timeBetween(oldest, now);
-  return `kube-proxy has still to write the changes of ${countText(services, 'Service')}, the oldest received ${age} ago.`;
+  return `kube-proxy is not known to have written the changes of ${countText(services, 'Service')}, the oldest received ${age} ago.`;
 }
 
 const SIGHTS: Readonly<Record<Shadow['latency']['sight'], string>> = {
   'rules compared': 'A commit has a change when the rules of its Service then do what the objects ask for.',
   'chains named': 'A commit has a change when it names the chains of its Service.',
   'servers polled': 'The virtual servers are asked every 100 ms whether they have the endpoints.',
+  'not told': 'The kernel tells nothing of the legacy variant of iptables, so that no time of kube-proxy is measured.',
 };
 
 export function sightText({ sight }: Pick<Shadow['latency'], 'sight'>): string {
@@ -103,24 +107,21 @@ function latencies({ latency, by }: Shadow): string[] {
           `all within ${millisecondsText(of.most)}`,
           `${countText(of.changes, 'change')} since ${clockTime(of.since, by.at)}`,
         ];
-  const rows = columns([row('kube-proxy wrote them', theirs), row('slicewire had the rules ready', plan)]);
-  const left =
-    unmeasured === 0 ? [] : [`${countText(unmeasured, 'change')} more came too fast to be measured one by one.`];
-  return [
-    'Changes, from the moment they were received:',
-    ...rows.map((line) => `  ${line}`),
-    sightText(latency),
-    ...left,
-  ];
+  const rows = columns([
+    row('kube-proxy, from its receipt to the commit', theirs),
+    row('slicewire, to make its rules', plan),
+  ]);
+  const left = unmeasured === 0 ? [] : [`${countText(unmeasured, 'change')} more could not be measured.`];
+  return ['Time until the rules follow a change:', ...rows.map((line) => `  ${line}`), sightText(latency), ...left];
 }
 
-/** What a switch would change, as sentences. */
+/** The changes that a switch would make, as sentences. */
 export function changeSentences({ change: plan, onPurpose, onPurposeCount, count, by }: Shadow): string[] {
   if (plan === null) return [];
   const { create, update, remove, connections, at } = plan;
   const open =
     connections === null
-      ? 'The number of open connections to Services cannot be read here.'
+      ? 'The number of open connections to Services cannot be told here.'
       : `${numberText(connections)} open ${connections === 1 ? 'connection' : 'connections'} to Services would go on: the kernel keeps the endpoint of each.`;
   const answered = [...new Set(onPurpose.map(({ object }) => object))];
   const otherwise =

@@ -37,7 +37,7 @@ export const shadowSchema = z.object({
     .describe('connections that the other proxy leads elsewhere on purpose: a switch would change them; the first 100'),
   onPurposeCount: z.number().int(),
   waiting: z.object({
-    services: z.number().int().describe('Services with a change that the other proxy has not written'),
+    services: z.number().int().describe('Services with a change that the other proxy is not known to have written'),
     oldest: moment.nullable(),
   }),
   latency: z.object({
@@ -45,18 +45,18 @@ export const shadowSchema = z.object({
       'of the other proxy: from a change received to the commit of its rules in the kernel',
     ),
     plan: latencySchema.describe(
-      'of slicewire: from the same changes received to the rules for them, ready to be written',
+      'of slicewire: the time that it took to make its rules for the changes that came together, of each change',
     ),
     sight: z
-      .enum(['rules compared', 'chains named', 'servers polled'])
+      .enum(['rules compared', 'chains named', 'servers polled', 'not told'])
       .describe(
-        'how a commit is known to have a change: the rules then do what the objects ask for; it named the chains of the Service; the virtual servers, which are asked every 100 ms, have its endpoints',
+        'how a commit is known to have a change: the rules then do what the objects ask for; it named the chains of the Service; the virtual servers, which are asked every 100 ms, have its endpoints; it is not known, so that no time is measured',
       ),
     unmeasured: z
       .number()
       .int()
       .describe(
-        'changes that were not measured: of a Service that changed again before they were written, or too many at once',
+        'changes whose time was not measured: the Service changed again before, or is gone; several commits may have had the change; the rules had it before; or too many came at once',
       ),
   }),
   change: z
@@ -65,7 +65,13 @@ export const shadowSchema = z.object({
       create: z.number().int(),
       update: z.number().int(),
       remove: z.number().int(),
-      connections: z.number().int().nullable().describe('open connections to Services; null when they cannot be read'),
+      connections: z
+        .number()
+        .int()
+        .nullable()
+        .describe(
+          "flows to Services in the kernel's table of connections; null where they cannot be told, as in IPVS mode",
+        ),
     })
     .nullable()
     .describe('the plan of a switch: kernel objects that slicewire would write; null before it is made'),

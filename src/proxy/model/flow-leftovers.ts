@@ -134,6 +134,12 @@ export class Leftovers {
     this.#isDirty = true;
   }
 
+  /** No change is ever written, so that no flow is left over. */
+  forget(): void {
+    this.#former.clear();
+    this.#pending.clear();
+  }
+
   /** The removed frontends, for a successor. */
   handOver(): readonly string[] {
     return [...this.#former.keys()];

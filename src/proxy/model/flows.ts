@@ -93,6 +93,11 @@ export class Flows {
     this.#of.opening.inherit(opening);
   }
 
+  /** `Leftovers.forget` */
+  forget(): void {
+    for (const kind of FLOW_KINDS) this.#left(kind).forget();
+  }
+
   #left(kind: FlowKind): Leftovers {
     return this.#of[kind].left;
   }

@@ -49,8 +49,11 @@ export interface SyncParts {
   readonly retry: number;
   /** Called with each new fault that the model found, for example two Services that want one address. */
   readonly onFault: (fault: Fault) => void;
-  /** Called with the changed ServicePorts; undefined for a deleted one. */
-  readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** Called with the changed ServicePorts, undefined for a deleted one, and the values before. */
+  readonly onPorts?: (
+    ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ) => void;
   /** Awaited before plans are made and applied. A rejection makes the sync fail. */
   readonly beforeWrite?: () => Promise<void>;
   /** Called with each plan before it is applied. */
@@ -84,7 +87,7 @@ export class SyncLoop {
     this.#receivers = [
       { receive: ({ ports, before }) => mode.desire(ports, before), waiting: noChanges() },
       this.#ofFlows,
-      { receive: ({ ports }) => onPorts?.(ports), waiting: noChanges() },
+      { receive: ({ ports, before }) => onPorts?.(ports, before), waiting: noChanges() },
     ];
     this.#refused = new RefusedServices(parts.retry);
   }
@@ -109,9 +112,10 @@ export class SyncLoop {
     }
   }
 
-  /** Updates the desired state alone. Throws when a source is not synced yet (invariant 1). */
+  /** Updates the desired state, which is never written. Throws when a source is not synced yet (invariant 1). */
   async desire(): Promise<void> {
     await this.#desire(this.#take());
+    this.#parts.flows.forget();
   }
 
   /** Updates the desired state, reads the kernel if needed, and returns the plan. Throws KernelNotRead when a part is unread. */

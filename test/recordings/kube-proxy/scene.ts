@@ -68,7 +68,7 @@ export class RecordedNode {
   /** kube-proxy writes all its rules again; in IPVS mode its virtual servers. */
   async rewrite(): Promise<void> {
     const { version, mode } = this.#recorded;
-    if (mode === 'iptables') await this.#restoreRules(recordedFile(version, ''));
+    if (mode === 'iptables') await this.#restoreRules(recordedFile(version, ''), { isWhole: false });
     else if (mode === 'ipvs')
       await this.#pipe(await readFile(recordedFile(version, 'ipvs/servers.save'), 'utf8'), 'ipvsadm', '-R');
     else {
@@ -78,12 +78,15 @@ export class RecordedNode {
   }
 
   /** kube-proxy makes its counters of nfacct itself, and no rule that names one can be loaded without it. */
-  async #restoreRules(folder: string): Promise<void> {
+  async #restoreRules(folder: string, { isWhole } = { isWhole: true }): Promise<void> {
     const { variant = 'nft' } = this.#recorded;
     for (const family of ['ipv4', 'ipv6'] as const) {
       const saved = await readFile(join(folder, `iptables-${family}.rules`), 'utf8');
       const rules = saved.replaceAll(/-m nfacct --nfacct-name *\S* */g, '');
-      await this.#pipe(rules, `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${variant}-restore`);
+      const tool = `${family === 'ipv4' ? 'iptables' : 'ip6tables'}-${variant}-restore`;
+      // kube-proxy writes its own chains alone.
+      if (isWhole) await this.#pipe(rules, tool);
+      else await this.#pipe(rules.replaceAll(/^(-A |:)[A-Z]+ .*\n/gm, ''), tool, '--noflush');
     }
   }
 
