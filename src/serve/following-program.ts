@@ -1,4 +1,4 @@
-/** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet. */
+/** /metrics, /healthz, /livez and /readyz of a program that follows the API server and writes no rules: the controller, the fleet, the shadow. */
 import type { Clock } from '../base/clock.ts';
 import { type Answer, type HttpRequest, refusalOfMethod, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';

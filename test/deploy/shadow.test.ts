@@ -7,7 +7,7 @@ import { goArguments, withFlags } from '../../src/cli/command-line.ts';
 import { COMMANDS } from '../../src/cli/commands/command-table.ts';
 import { configsFromFlags } from '../../src/config/from-flags.ts';
 import { shadowFlags } from '../../src/shadow/shadow-flags.ts';
-import { options, rendered } from '../helpers/deploy/chart.ts';
+import { options, refused, rendered } from '../helpers/deploy/chart.ts';
 import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deploy/deployed.ts';
 
 interface Probe {
@@ -76,6 +76,16 @@ describe('deploy/shadow', () => {
   it('is what the chart makes with shadow.enabled', options, async () => {
     isShadow(await rendered(['shadow.enabled=true', 'existingConfigMap.name=kube-proxy']));
   });
+});
+
+describe('deploy/chart with shadow.enabled', () => {
+  const base = ['shadow.enabled=true', 'existingConfigMap.name=kube-proxy'];
+  for (const [value, said] of [
+    ['fleet.enabled=true', /fleet\.enabled has no use with shadow\.enabled/],
+    ['monitoring.enabled=true', /monitoring\.enabled has no use with shadow\.enabled/],
+    ['shadow.extraArgs={--metrics-bind-address=0.0.0.0:1}', /shadow\.extraArgs has --metrics-bind-address/],
+  ] as const)
+    it(`refuses ${value}`, options, async () => assert.match(await refused(...base, value), said));
 });
 
 describe('systemd/slicewire-shadow.service', () => {

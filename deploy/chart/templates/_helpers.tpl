@@ -127,6 +127,12 @@ An address to listen at, as the program reads it: "192.0.2.7", "192.0.2.7:10256"
 {{- include "slicewire.checkArgs" (dict "name" "controller.extraArgs" "args" .Values.controller.extraArgs "owned" $controller) -}}
 {{- $fleet := dict "bind-address" "with the port of its Services" "agents-service" "to the Service slicewire-agents" "token-file" "to the token that it mounts" -}}
 {{- include "slicewire.checkArgs" (dict "name" "fleet.extraArgs" "args" .Values.fleet.extraArgs "owned" $fleet) -}}
+{{- $shadow := dict "config" "from its ConfigMap" "hostname-override" "to the name of the Node" "metrics-bind-address" "to the address that its probes ask" -}}
+{{- include "slicewire.checkArgs" (dict "name" "shadow.extraArgs" "args" .Values.shadow.extraArgs "owned" $shadow) -}}
+{{- if .Values.shadow.enabled -}}
+{{- if .Values.fleet.enabled }}{{ fail "fleet.enabled has no use with shadow.enabled, which installs no agent: the fleet follows agents" }}{{ end -}}
+{{- if .Values.monitoring.enabled }}{{ fail "monitoring.enabled has no use with shadow.enabled, which installs no agent: it has the metrics and alerts of agents. shadow.extraArgs with --scrape-bind-address opens those of the shadow" }}{{ end -}}
+{{- end -}}
 {{- if and (not .Values.existingConfigMap.name) (ne (.Values.existingConfigMap.healthzPort | int) 10256) -}}
 {{- fail "existingConfigMap.healthzPort has no effect without existingConfigMap.name: set config.healthzBindAddress" -}}
 {{- end -}}

@@ -128,7 +128,7 @@ const OF = option('--of <proxy>', 'about the rules of another proxy on this node
 
 const OF_SHADOW = option(
   '--of <proxy>',
-  'what the shadow of this node has found of another proxy: kube-proxy; the shadow answers at 127.0.0.1:10269',
+  'the findings of the shadow of this node about another proxy: kube-proxy; the shadow answers at 127.0.0.1:10269',
 );
 
 const AT =

@@ -42,6 +42,7 @@ interface Cluster {
   readonly client: ApiClient;
   readonly reach: Reach;
   readonly pods: readonly AgentPod[];
+  readonly program: AskedProgram;
 }
 
 export async function statusCommand(input: PluginInput): Promise<number> {
@@ -171,7 +172,12 @@ async function withCluster(input: PluginInput, use: (cluster: Cluster) => Promis
     const pods = await agentPods(client, where, signal);
     if (pods.length === 0) throw new NoAnswer(noAgents(where));
     const { port, timeout } = where;
-    return await use({ client, pods, reach: { credentials, userAgent: agent, port, timeout, signal } });
+    return await use({
+      client,
+      pods,
+      program: where.program,
+      reach: { credentials, userAgent: agent, port, timeout, signal },
+    });
   } finally {
     client.close();
   }
@@ -188,16 +194,26 @@ interface ServiceSelection {
 
 /** The program of a node that answers. */
 interface AskedProgram {
+  readonly name: 'agent' | 'shadow';
+  /** Whose rules it answers about, where they are not its own. */
+  readonly rules?: 'kube-proxy';
   readonly port: string;
   /** Label selector. */
   readonly selector: string;
-  /** What to do where there is none. */
+  /** The remedy where there is none. */
   readonly install: string;
 }
 
-const AGENTS: AskedProgram = { port: '10249', selector: 'k8s-app=slicewire', install: 'install slicewire' };
+const AGENTS: AskedProgram = {
+  name: 'agent',
+  port: '10249',
+  selector: 'k8s-app=slicewire',
+  install: 'install slicewire',
+};
 /** About the rules of kube-proxy. */
 const SHADOWS: AskedProgram = {
+  name: 'shadow',
+  rules: 'kube-proxy',
   port: '10269',
   selector: 'k8s-app=slicewire-shadow',
   install: 'questions about kube-proxy need a shadow on the node: apply deploy/shadow',
@@ -290,8 +306,8 @@ interface AskNodes<A> {
 
 async function answer<A extends object>(input: PluginInput, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
   const { flags, print } = input;
-  const { question } = ask;
-  const pod = flags.allNodes === true ? undefined : chosenPod(cluster.pods, textFlag(flags, 'node') || undefined, ask);
+  const question = aboutRules(ask.question, cluster.program);
+  const pod = flags.allNodes === true ? undefined : chosenPod(cluster, textFlag(flags, 'node') || undefined, ask);
   const isJson = flags.output === 'json';
   const show = (text: string) => print(printable(text).trimEnd());
   if (pod !== undefined) {
@@ -307,18 +323,29 @@ async function answer<A extends object>(input: PluginInput, cluster: Cluster, as
   return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
 }
 
+/** An agent that --selector or --port name has answers about its own rules. A shadow has no status of the form that the others have. */
+function aboutRules<A extends object>(question: PluginQuestion<A>, { rules }: AskedProgram): PluginQuestion<A> {
+  if (rules === undefined) return question;
+  const isAbout = (answer: A) => (answer as { by?: { rules?: string } }).by?.rules === rules;
+  const schema = question.request.schema.refine(isAbout, {
+    error: `the answer is not about the rules of ${rules}: --selector and --port must name shadows`,
+  });
+  return { ...question, request: { ...question.request, schema }, asksWhy: false };
+}
+
 /** undefined when all are to be asked. Throws WrongQuestion and NoAnswer. */
-function chosenPod<A>(pods: readonly AgentPod[], flag: string | undefined, ask: AskNodes<A>): AgentPod | undefined {
+function chosenPod<A>({ pods, program }: Cluster, flag: string | undefined, ask: AskNodes<A>): AgentPod | undefined {
   const name = flag ?? ask.node;
   if (name !== undefined) {
     const pod = pods.find(({ node }) => node === name);
     if (pod !== undefined) return pod;
-    throw new NoAnswer(`no agent runs on node ${name}; agents run on ${firstNodes(pods)}`);
+    const need = program.rules === undefined ? '' : `; ${program.install}`;
+    throw new NoAnswer(`no ${program.name} runs on node ${name}; ${program.name}s run on ${firstNodes(pods)}${need}`);
   }
   if (ask.asksAll === true) return undefined;
   if (pods.length === 1) return pods[0];
   throw new WrongQuestion(
-    `${ask.question.question}: name the node to ask with --node, or ask all with --all-nodes; agents run on ${firstNodes(pods)}`,
+    `${ask.question.question}: name the node to ask with --node, or ask all with --all-nodes; ${program.name}s run on ${firstNodes(pods)}`,
   );
 }
 

@@ -116,14 +116,14 @@ export class RecordedNode {
     return startAgent(this.lab, ['shadow', '--manifests', this.#folder, ...settings(this.#recorded.mode), ...words]);
   }
 
-  /** What the shadow has found; undefined before it answers. */
+  /** The findings of the shadow; undefined before it answers. */
   async found(): Promise<Shadow | undefined> {
     const { file, args } = this.lab.inside('node', 'env', [...SLICEWIRE, 'status', '--of', 'kube-proxy', '-o', 'json']);
     const { stdout } = await shellCommands.run({ file, args }, NEVER);
     return stdout === '' ? undefined : shadowSchema.parse(JSON.parse(stdout));
   }
 
-  /** What the shadow has found as soon as it `fits`. Throws with the last findings where that takes too long. */
+  /** The findings of the shadow as soon as they `fits`. Throws with the last findings where that takes too long. */
   async foundWhen(what: string, fits: (found: Shadow) => boolean): Promise<Shadow> {
     let last: Shadow | undefined;
     const isThere = async () => {
