@@ -306,31 +306,39 @@ interface AskNodes<A> {
 
 async function answer<A extends object>(input: PluginInput, cluster: Cluster, ask: AskNodes<A>): Promise<number> {
   const { flags, print } = input;
-  const question = aboutRules(ask.question, cluster.program);
+  const { program } = cluster;
+  // A shadow has no status of the form that the others have.
+  const question = program.rules === undefined ? ask.question : { ...ask.question, asksWhy: false };
   const pod = flags.allNodes === true ? undefined : chosenPod(cluster, textFlag(flags, 'node') || undefined, ask);
   const isJson = flags.output === 'json';
   const show = (text: string) => print(printable(text).trimEnd());
   if (pod !== undefined) {
     const one = await askNode(cluster.reach, pod, question.request);
+    mustBeAbout(program, [one]);
     show(isJson ? JSON.stringify(one, undefined, 2) : question.text(one));
     return question.status(one);
   }
   const at = momentOf(realClock.wall());
   const outcomes = await allAnswers(cluster, question);
+  mustBeAbout(
+    program,
+    outcomes.map((outcome) => outcome.answer),
+  );
   const { summary, text } = summaryText(outcomes, question.summary(outcomes));
   show(isJson ? JSON.stringify(nodesAnswer({ question, outcomes, summary, at }), undefined, 2) : text);
   if (outcomes.some((outcome) => outcome.answer === null)) return 1;
   return outcomes.some((outcome) => outcome.answer !== null && question.status(outcome.answer) === 2) ? 2 : 0;
 }
 
-/** An agent that --selector or --port name has answers about its own rules. A shadow has no status of the form that the others have. */
-function aboutRules<A extends object>(question: PluginQuestion<A>, { rules }: AskedProgram): PluginQuestion<A> {
-  if (rules === undefined) return question;
-  const isAbout = (answer: A) => (answer as { by?: { rules?: string } }).by?.rules === rules;
-  const schema = question.request.schema.refine(isAbout, {
-    error: `the answer is not about the rules of ${rules}: --selector and --port must name shadows`,
-  });
-  return { ...question, request: { ...question.request, schema }, asksWhy: false };
+/** An agent that --selector and --port name answers about its own rules. Throws WrongQuestion. */
+function mustBeAbout({ rules }: AskedProgram, answers: readonly (object | null)[]): void {
+  if (rules === undefined) return;
+  const isOther = (answer: object | null) =>
+    answer !== null && (answer as { readonly by?: { readonly rules?: string } }).by?.rules !== rules;
+  if (answers.some(isOther))
+    throw new WrongQuestion(
+      `--of ${rules}: the answer is not about its rules: --selector and --port must name shadows`,
+    );
 }
 
 /** undefined when all are to be asked. Throws WrongQuestion and NoAnswer. */

@@ -112,7 +112,13 @@ describe('kubectl slicewire finds its way', () => {
   it('to the shadow of the node, where the question is about kube-proxy, and says that it needs one', async () => {
     const cluster = await AgentCluster.start();
     try {
-      const port = await cluster.addAgent('node-1', { '/verify': () => verificationAnswer('node-1') });
+      let isShadow = true;
+      const port = await cluster.addAgent('node-1', {
+        '/verify': () => {
+          const answer = verificationAnswer('node-1');
+          return isShadow ? { ...answer, by: { ...answer.by, rules: 'kube-proxy' } } : answer;
+        },
+      });
       assert.equal(
         await cluster.refusal('verify', '--of', 'kube-proxy'),
         'no Pod with the label k8s-app=slicewire-shadow is in the namespace kube-system: questions about kube-proxy need a shadow on the node: apply deploy/shadow, or name its Pods with --namespace and --selector',
@@ -124,6 +130,8 @@ describe('kubectl slicewire finds its way', () => {
         cluster.kubelets.asked.map((one) => one.port),
         [10_269],
       );
+      isShadow = false;
+      assert.match(await cluster.refusal('verify', '--of', 'kube-proxy'), /must name shadows$/);
       assert.match(await cluster.refusal('verify', '--of', 'cilium'), /^--of cilium: only the rules of kube-proxy/);
       assert.match(
         await cluster.refusal('explain', 'node', 'svc/shop/web', '--of', 'kube-proxy', '--at', '-5m'),
