@@ -127,7 +127,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       'src/kernel/',
       'src/proxy/model/',
     ].concat('src/proxy/modes/netfilter/', 'src/serve/', 'src/telemetry/'),
-    types: ['src/proxy/'],
+    types: ['src/cluster/cache/', 'src/proxy/'],
   },
   'src/fleet/drained/': {
     imports: ['src/inspect/wire/', 'src/config/flags.ts', 'src/proxy/model/'],

@@ -2,22 +2,24 @@
  * Compares kube-proxy's rules with what the objects ask for, again and again: a Service soon after its change, and all of them in rounds. Both
  * take a bounded share of the time.
  */
-import type { Agent } from '../agent/agent.ts';
-import { factsAbout } from '../agent/questions/explain-now.ts';
 import type { KubeProxyRules } from '../agent/questions/kube-proxy-rules.ts';
 import { addressOfBytes } from '../base/address.ts';
 import { Allowance } from '../base/allowance.ts';
 import { type Clock, Wait } from '../base/clock.ts';
-import type { ExplainFacts, RelayFacts } from '../inspect/explain/facts.ts';
+import type { Cache } from '../cluster/cache/cache.ts';
+import type { ExplainFacts } from '../inspect/explain/facts.ts';
 import { verifyWalks } from '../inspect/explain/verify-walks.ts';
-import type { AnsweredBy } from '../inspect/wire/schema-common.ts';
 import type { Verification, VerifiedDifference } from '../inspect/wire/verification.ts';
 import { countTranslated, type Flow } from '../kernel/conntrack.ts';
+import type { ChangeLedger } from '../proxy/ledger/change-ledger.ts';
 import type { FrontendAt } from '../proxy/model/claims.ts';
 import { frontendKey, protocolKey, protocolKeysOf } from '../proxy/model/flow-leftovers.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
+import type { ProxyModel } from '../proxy/model/proxy-model.ts';
 import { type ServicePort, type ServicePortKey, serviceOfPort } from '../proxy/model/service-port.ts';
+import type { Mode } from '../proxy/modes/mode.ts';
+import type { SyncLoop } from '../proxy/sync/loop.ts';
 import type { Findings } from './findings.ts';
 import type { LastingChanges } from './lasting-differences.ts';
 import { LATE_MS } from './programming.ts';
@@ -58,13 +60,24 @@ export class Pace {
   }
 }
 
+/** The parts of an agent that is never started. */
+export interface ComparedAgent {
+  readonly feed: {
+    readonly cache: Pick<Cache, 'hasChanges' | 'service' | 'services'>;
+    readonly ledger: Pick<ChangeLedger, 'syncBegan' | 'syncEnded' | 'confirmed'>;
+  };
+  readonly loop: Pick<SyncLoop, 'desire' | 'distrust' | 'plan'>;
+  readonly mode: Pick<Mode, 'name'>;
+  readonly model: Pick<ProxyModel, 'frontend' | 'portsOf'>;
+}
+
 export interface ComparingParts {
-  readonly agent: Agent;
+  readonly agent: ComparedAgent;
   readonly watched: WatchedProxy;
   readonly findings: Findings;
   readonly pace: Pace;
-  readonly by: () => AnsweredBy;
-  readonly relay: () => RelayFacts;
+  /** The facts for walks through these rules, and through those of slicewire as they are desired now. */
+  readonly facts: (rules: KubeProxyRules) => Promise<ExplainFacts>;
   readonly clock: Clock;
   readonly onDifferences: (changes: LastingChanges) => void;
   /** Called before each round: true when other parts are needed. */
@@ -387,9 +400,7 @@ export class Comparing {
   }
 
   async #factsOf(rules: KubeProxyRules): Promise<ReadRules> {
-    const { agent, by, relay } = this.#parts;
-    const about = { by: by(), agent, recorder: undefined, knowsPods: false, relay: relay(), of: rules };
-    return { rules, facts: await factsAbout(about) };
+    return { rules, facts: await this.#parts.facts(rules) };
   }
 
   /** undefined where other programs write all the time. */

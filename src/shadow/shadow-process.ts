@@ -7,8 +7,9 @@ import { type Agent, startAgent } from '../agent/agent.ts';
 import { type ObjectFeed, startFeed } from '../agent/feed.ts';
 import { loadConfig } from '../agent/load-config.ts';
 import { type Platform, realPlatform } from '../agent/platform.ts';
+import { factsAbout } from '../agent/questions/explain-now.ts';
 import { kubeProxyMode } from '../agent/questions/kube-proxy-mode.ts';
-import { kubeProxyRules } from '../agent/questions/kube-proxy-rules.ts';
+import { type KubeProxyRules, kubeProxyRules } from '../agent/questions/kube-proxy-rules.ts';
 import { questionsOf } from '../agent/questions/parameters.ts';
 import { Queries } from '../agent/questions/queries.ts';
 import { answeredByOf, type QueryParts, relayOf } from '../agent/questions/query-parts.ts';
@@ -19,6 +20,7 @@ import { aborted, doubledWait, realClock, sleep } from '../base/clock.ts';
 import { readOneFile } from '../cluster/documents/files.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
+import type { ExplainFacts } from '../inspect/explain/facts.ts';
 import { momentOf, NoAnswer } from '../inspect/wire/envelope.ts';
 import type { Shadow } from '../inspect/wire/shadow.ts';
 import type { Fault } from '../proxy/model/objects.ts';
@@ -154,13 +156,13 @@ class ShadowProcess {
         onPorts: (...changes) => comparing?.onPorts(...changes),
       });
       const onCommit = () => comparing?.committed();
+      const present = agent;
       watched = await watchProxy({ config, agent, onCommit, signal: until });
       this.#parts = { config, feed, agent, watched };
       log.info({ mode: config.mode }, `watching kube-proxy in ${config.mode} mode`);
       comparing = new Comparing({
         ...{ agent, watched, findings: this.#findings, pace: this.#pace, clock: realClock },
-        by: () => answeredByOf(this.#queryParts),
-        relay: () => relayOf(this.#queryParts),
+        facts: async (rules) => await this.#facts(present, rules),
         onDifferences: (changes) => this.#log(changes),
         isOutdated: async (asked) => await this.#isOutdated(onNode, digest, asked),
       });
@@ -176,6 +178,12 @@ class ShadowProcess {
       watched?.close();
       agent?.onNode.close();
     }
+  }
+
+  async #facts(agent: Agent, of: KubeProxyRules): Promise<ExplainFacts> {
+    const parts = this.#queryParts;
+    const about = { by: answeredByOf(parts), agent, recorder: undefined, knowsPods: false, relay: relayOf(parts), of };
+    return await factsAbout(about);
   }
 
   /** Whether the node, or the file of --config, changed. It is asked before each round. */
