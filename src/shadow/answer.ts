@@ -33,7 +33,7 @@ export function shadowOf({ findings, sight, now, wallAtZero, ...facts }: ShadowF
     count: differences.count,
     onPurpose: [...(round?.onPurpose ?? [])],
     onPurposeCount: round?.onPurposeCount ?? 0,
-    waiting: { services: waiting.services.size, oldest: waiting.oldest === undefined ? null : at(waiting.oldest) },
+    waiting: { services: waiting.services, oldest: waiting.oldest === undefined ? null : at(waiting.oldest) },
     latency: {
       theirs: latency(programming.latencies.summary(now)),
       plan: latency(planned.summary(now)),

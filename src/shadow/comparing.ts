@@ -157,8 +157,9 @@ export class Comparing {
     const { watched, findings, pace, clock } = this.#parts;
     const now = clock.now();
     const times = [pace.nextRound - now];
-    const { oldest } = findings.programming.waiting();
-    if (oldest !== undefined && watched.isCheap) times.push(Math.max(oldest + LATE_MS - now, 1000));
+    if (watched.isCheap)
+      for (const [, receivedAt] of findings.programming.awaited())
+        times.push(Math.max(receivedAt + LATE_MS - now, 1000));
     if (watched.pause !== undefined && !findings.programming.measured().next().done) times.push(watched.pause);
     if (this.#ready.length > 0) times.push(pace.changes.next - now);
     return Math.max(1, Math.min(...times));
@@ -337,8 +338,7 @@ export class Comparing {
     const { agent, watched, findings, pace, clock, onDifferences } = this.#parts;
     const began = clock.now();
     this.#changedSince.clear();
-    for (const service of findings.programming.waiting().services)
-      this.#changedSince.set(service, findings.programming.receivedAt(service) ?? began);
+    for (const [service, receivedAt] of findings.programming.awaited()) this.#changedSince.set(service, receivedAt);
     let read = await this.#read(signal);
     const onPurpose: VerifiedDifference[] = [];
     let [connections, onPurposeCount] = [0, 0];

@@ -44,11 +44,20 @@ export class Programming {
       if (isMeasured && writtenAt !== undefined) yield service;
   }
 
-  /** The Services with a change that is not known to be written, and when the oldest of these was received. */
-  waiting(): { readonly services: ReadonlySet<ServiceKey>; readonly oldest: number | undefined } {
-    let oldest: number | undefined;
-    for (const { receivedAt } of this.#awaited.values()) oldest = Math.min(oldest ?? receivedAt, receivedAt);
-    return { services: new Set(this.#awaited.keys()), oldest };
+  /** The Services with a change that may not be written, and the time when the last change of each was received. */
+  *awaited(): Generator<readonly [service: ServiceKey, receivedAt: number]> {
+    for (const [service, { receivedAt }] of this.#awaited) yield [service, receivedAt];
+  }
+
+  /** The number of Services with a change that no commit can have, and when the oldest of these was received. */
+  waiting(): { readonly services: number; readonly oldest: number | undefined } {
+    let [services, oldest]: [number, number | undefined] = [0, undefined];
+    for (const { receivedAt, writtenAt } of this.#awaited.values()) {
+      if (writtenAt !== undefined) continue;
+      services += 1;
+      oldest = Math.min(oldest ?? receivedAt, receivedAt);
+    }
+    return { services, oldest };
   }
 
   /** When the last change of a Service was received that is not known to be written; undefined for none. */

@@ -220,7 +220,7 @@ class ShadowProcess {
       differences: () => findings.differences.all.map((one) => ({ ...one, since: seconds(one.since) })),
       others: () => findings.differences.count - findings.differences.all.length,
       onPurpose: () => findings.round?.onPurposeCount ?? 0,
-      waiting: () => findings.programming.waiting().services.size,
+      waiting: () => findings.programming.waiting().services,
       unmeasured: () => findings.programming.unmeasured,
       followed: () => findings.connections,
       comparedAt: () => (findings.round === undefined ? 0 : seconds(findings.round.at)),

@@ -140,8 +140,11 @@ function rowOf({ shape, mode, shadow, agent, kubeProxy, found }: Measured): stri
   return `| ${cells.join(' | ')} |`;
 }
 
-function textOf(measured: readonly Measured[], about: { readonly kubeProxy: string; readonly server: string }): string {
-  const { commit, ranAt } = measuredNow();
+function textOf(
+  measured: readonly Measured[],
+  about: { readonly kubeProxy: string; readonly server: string; readonly began: ReturnType<typeof measuredNow> },
+): string {
+  const { commit, ranAt } = about.began;
   const last = measured.at(-1);
   return [
     '## Figures\n',
@@ -156,7 +159,7 @@ function textOf(measured: readonly Measured[], about: { readonly kubeProxy: stri
       ? []
       : [
           `The last row, as the shadow told it:\n`,
-          `\`\`\`console\n$ slicewire status --of kube-proxy\n${shadowText(last.found)}\n\`\`\`\n`,
+          `\`\`\`console\n$ slicewire status --of kube-proxy\n${shadowText({ ...last.found, source: 'the API server' })}\n\`\`\`\n`,
         ]),
   ].join('\n');
 }
@@ -178,6 +181,7 @@ const { values } = commandLine({
 const { 'kube-proxy': kubeProxy = '', 'kube-apiserver': kubeApiserver, etcd } = values;
 if (!existsSync(kubeProxy)) throw new Error(`--kube-proxy ${kubeProxy}: there is no such file`);
 useRealServer(kubeApiserver === undefined || etcd === undefined ? undefined : { kubeApiserver, etcd });
+const began = measuredNow();
 const measured: Measured[] = [];
 for (const plan of PLANS) {
   process.stdout.write(`${plan.mode} ${size(plan.shape)}\n`);
@@ -187,5 +191,5 @@ for (const plan of PLANS) {
   process.stdout.write(`${rowOf(measured.at(-1) as Measured)}\n`);
 }
 const head = existsSync(FILE) ? (readFileSync(FILE, 'utf8').split(BEGIN)[0] ?? '') : '';
-const about = { kubeProxy: await kubeProxyVersion(kubeProxy), server: await serverVersion() };
+const about = { began, kubeProxy: await kubeProxyVersion(kubeProxy), server: await serverVersion() };
 writeFileSync(FILE, `${head}${BEGIN}\n\n${textOf(measured, about)}`);

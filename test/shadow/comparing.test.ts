@@ -175,7 +175,7 @@ describe('a shadow compares', () => {
       await scene.pass(500);
       assert.deepEqual(scene.latencies, [], 'the commit of another Service');
       await scene.commit();
-      assert.deepEqual([scene.latencies, scene.findings.programming.waiting().services.size], [[2500], 0]);
+      assert.deepEqual([scene.latencies, scene.findings.programming.waiting().services], [[2500], 0]);
       assert.deepEqual([scene.findings.planned.summary(scene.clock.now())?.changes, scene.begun], [1, []]);
     });
 

@@ -23,7 +23,7 @@ describe('the time until another proxy has written a change', () => {
     programming.committed(400, all);
     programming.written(WEB);
     assert.deepEqual([latencies, programming.unmeasured], [[300], 0]);
-    assert.deepEqual([programming.waiting().services.size, programming.waiting().oldest], [0, undefined]);
+    assert.deepEqual([programming.waiting().services, programming.waiting().oldest], [0, undefined]);
     assert.equal(programming.latencies.summary(1000)?.changes, 1);
   });
 
@@ -36,7 +36,7 @@ describe('the time until another proxy has written a change', () => {
     programming.written(WEB);
     programming.changed(DNS, 200, true);
     programming.written(DNS);
-    assert.deepEqual([latencies, programming.unmeasured, programming.waiting().services.size], [[], 2, 0]);
+    assert.deepEqual([latencies, programming.unmeasured, programming.waiting().services], [[], 2, 0]);
   });
 
   it('is that of each Service, by the commits that may have its change', () => {
@@ -72,9 +72,18 @@ describe('a change that is not measured', () => {
     programming.committed(300, all);
     assert.deepEqual([...programming.candidates()], []);
     assert.ok(programming.isAwaited(WEB, 100 + LATE_MS - 1) && !programming.isAwaited(WEB, 100 + LATE_MS));
-    assert.deepEqual([...programming.waiting().services], [WEB, DNS]);
+    assert.deepEqual(
+      [...programming.awaited()],
+      [
+        [WEB, 100],
+        [DNS, 200],
+      ],
+    );
+    assert.deepEqual(programming.waiting(), { services: 0, oldest: undefined }, 'the commit may have them');
+    programming.notWritten(DNS);
+    assert.deepEqual(programming.waiting(), { services: 1, oldest: 200 });
     programming.forget(WEB);
-    assert.deepEqual([[...programming.waiting().services], programming.unmeasured], [[DNS], 2]);
+    assert.deepEqual([[...programming.awaited()], programming.unmeasured], [[[DNS, 200]], 2]);
   });
 
   it('is not awaited by the parts that come after these', () => {
@@ -84,7 +93,7 @@ describe('a change that is not measured', () => {
     programming.forgetAll();
     programming.committed(300, all);
     assert.deepEqual(
-      [[...programming.candidates()], programming.waiting().services.size, programming.unmeasured],
+      [[...programming.candidates()], programming.waiting().services, programming.unmeasured],
       [[], 0, 2],
     );
   });

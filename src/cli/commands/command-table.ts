@@ -187,7 +187,8 @@ const TABLE = [
       ),
     ],
     takes: 'agent',
-    notes: 'slicewire status --of kube-proxy shows what it has found. docs/shadow.md has the rest.',
+    notes: `The mode is that of kube-proxy's rules, and health is answered at the same port: --mode and --healthz-bind-address have no effect.
+slicewire status --of kube-proxy shows what it has found. docs/shadow.md has the rest.`,
   },
   {
     name: 'cleanup',

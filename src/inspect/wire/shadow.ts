@@ -37,7 +37,7 @@ export const shadowSchema = z.object({
     .describe('connections that the other proxy leads elsewhere on purpose: a switch would change them; the first 100'),
   onPurposeCount: z.number().int(),
   waiting: z.object({
-    services: z.number().int().describe('Services with a change that the other proxy is not known to have written'),
+    services: z.number().int().describe('Services with a change that no commit of the other proxy can have'),
     oldest: moment.nullable(),
   }),
   latency: z.object({
