@@ -153,16 +153,18 @@ export class Comparing {
     signal.throwIfAborted();
   }
 
+  /** Milliseconds until something is due by itself. */
   #pause(): number {
     const { watched, findings, pace, clock } = this.#parts;
+    const { programming } = findings;
     const now = clock.now();
-    const times = [pace.nextRound - now];
+    let due = pace.nextRound;
+    // A change becomes late.
     if (watched.isCheap)
-      for (const [, receivedAt] of findings.programming.awaited())
-        times.push(Math.max(receivedAt + LATE_MS - now, 1000));
-    if (watched.pause !== undefined && !findings.programming.measured().next().done) times.push(watched.pause);
-    if (this.#ready.length > 0) times.push(pace.changes.next - now);
-    return Math.max(1, Math.min(...times));
+      for (const [, at] of programming.awaited()) due = Math.min(due, Math.max(at + LATE_MS, now + 1000));
+    if (watched.pause !== undefined && !programming.measured().next().done) due = Math.min(due, now + watched.pause);
+    if (this.#ready.length > 0) due = Math.min(due, pace.changes.next);
+    return Math.max(1, due - now);
   }
 
   /** The plan that `slicewire plan` would show now. */
