@@ -5,6 +5,8 @@
 import { Latencies } from '../base/latencies.ts';
 import type { ServiceKey } from '../proxy/model/objects.ts';
 
+/** Commits within so many milliseconds are those of one sync, which has one for each family. The last one counts. */
+const OF_ONE_SYNC_MS = 100;
 /** A change that the other proxy has not written after so long is a difference. */
 export const LATE_MS = 30_000;
 
@@ -83,7 +85,7 @@ export class Programming {
     for (const [service, awaited] of this.#awaited) {
       const { receivedAt, writtenAt } = awaited;
       if (receivedAt <= at && mayHave(service))
-        this.#awaited.set(service, { ...awaited, writtenAt: writtenAt === undefined ? at : 'unclear' });
+        this.#awaited.set(service, { ...awaited, writtenAt: isOfOneSync(writtenAt, at) ? at : 'unclear' });
     }
   }
 
@@ -121,4 +123,8 @@ export class Programming {
   forgetAll(): void {
     for (const service of [...this.#awaited.keys()]) this.forget(service);
   }
+}
+
+function isOfOneSync(before: Awaited['writtenAt'], at: number): boolean {
+  return before === undefined || (before !== 'unclear' && at - before < OF_ONE_SYNC_MS);
 }

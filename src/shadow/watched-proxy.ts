@@ -74,10 +74,13 @@ async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
     measures: true,
     pause: undefined,
     isCheap: true,
-    look(programming) {
+    look(programming, changed) {
       for (const commit of commits.take(keys)) {
         hasNewHooks ||= isAll(commit);
-        programming.committed(commit.at, () => true);
+        // Each family has a table and commits of its own.
+        const isOf = ({ family }: ServicePort) =>
+          commit.touched?.has(tableKey(family, PROXY_TABLES.kubeProxy)) !== false;
+        programming.committed(commit.at, (service) => changed.get(service)?.some(isOf) !== false);
       }
       return Promise.resolve();
     },
@@ -111,7 +114,7 @@ async function watchChains({ config, agent, onCommit, signal }: WatchedInput): P
     isCheap: false,
     look(programming, changed) {
       for (const commit of commits.take(keys)) {
-        const chains = new Set((commit.touched ?? []).flatMap((one) => [...one.chains]));
+        const chains = new Set([...(commit.touched?.values() ?? [])].flatMap((one) => [...one.chains]));
         // What was touched is not known by name.
         if (isAll(commit)) for (const service of [...programming.measured()]) programming.leaveOut(service);
         else if (chains.has(SERVICES)) {
@@ -211,8 +214,8 @@ function textOf(destinations: readonly Pick<SeenDestination, 'address' | 'port' 
 interface HeardCommit {
   /** When it was heard of, by the clock that never goes backwards. */
   readonly at: number;
-  /** undefined where messages about it were lost. */
-  readonly touched: readonly TouchedTable[] | undefined;
+  /** By `tableKey`, those that it touched; undefined where messages about it were lost. */
+  readonly touched: ReadonlyMap<string, TouchedTable> | undefined;
 }
 
 /** The commits of all programs, one after another. */
@@ -248,10 +251,13 @@ class Commits {
     return commits.flatMap((commit): HeardCommit[] => {
       const at = heard[next]?.at ?? now;
       if (heard[next]?.generation === commit.generation) next += 1;
-      const of = tables.map((table) => touchedIn([commit], table));
-      if (of.includes(undefined)) return [{ at, touched: undefined }];
-      const touched = of.filter((one) => one !== undefined && !isUntouched(one)) as TouchedTable[];
-      return touched.length === 0 ? [] : [{ at, touched }];
+      const touched = new Map<string, TouchedTable>();
+      for (const table of tables) {
+        const of = touchedIn([commit], table);
+        if (of === undefined) return [{ at, touched: undefined }];
+        if (!isUntouched(of)) touched.set(table, of);
+      }
+      return touched.size === 0 ? [] : [{ at, touched }];
     });
   }
 
@@ -262,5 +268,5 @@ class Commits {
 
 /** Too much was touched to be named, or messages were lost. */
 function isAll({ touched }: HeardCommit): boolean {
-  return touched === undefined || touched.some(({ isWhole }) => isWhole);
+  return touched === undefined || [...touched.values()].some(({ isWhole }) => isWhole);
 }

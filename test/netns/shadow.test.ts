@@ -17,6 +17,13 @@ const SETTINGS = [
   'grep -r . /proc/sys/net/ipv4/conf /proc/sys/net/ipv4/ip_forward /proc/sys/net/netfilter/nf_conntrack_max 2>/dev/null',
 ] as const;
 
+/** Connections to a Service, which the rules translate. Those to the one endpoint that answers end at once, because it refuses. */
+const CONNECTIONS = [
+  'bash',
+  '-c',
+  'for i in {1..16}; do timeout 1 bash -c "exec 3<>/dev/tcp/10.96.0.20/80" 2>/dev/null & done; wait; true',
+] as const;
+
 /** Hears all that is written to the rules of a node. */
 class Monitor {
   readonly lines: string[] = [];
@@ -84,6 +91,7 @@ for (const mode of MODES) {
         const settings = await node.lab.exec('node', ...SETTINGS);
         const addresses = await node.lab.exec('node', 'ip', '-o', 'addr');
         const told = monitor.lines.length;
+        await node.lab.exec('node', ...CONNECTIONS);
         const started = Date.now();
         await node.write(CHANGED);
         shadow = node.watch();
@@ -91,6 +99,8 @@ for (const mode of MODES) {
         assert.deepEqual(kindsOf(first), [' foreign', 'shop/web changed']);
         for (const { since } of first.differences) assert.ok(Date.parse(since) >= started, since);
         assert.deepEqual(first.waiting, { services: 0, oldest: null }, 'the first state is no change');
+        const { connections = null } = first.change ?? {};
+        assert.ok(connections !== null && connections >= 1 && connections <= 16, `${connections}`);
         assert.ok((first.change?.create ?? 0) > 0 && first.by.mode === mode && first.by.rules === 'kube-proxy');
         const warned = await shadow.logged(({ service }) => service === 'shop/web');
         assert.match(

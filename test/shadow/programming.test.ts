@@ -31,12 +31,22 @@ describe('the time until another proxy has written a change', () => {
     const { programming, latencies } = measured();
     programming.changed(WEB, 100, true);
     programming.committed(150, all);
-    programming.committed(160, all);
+    programming.committed(1150, all);
+    programming.committed(1160, all);
     assert.deepEqual([...programming.candidates()], [WEB]);
     programming.written(WEB);
     programming.changed(DNS, 200, true);
     programming.written(DNS);
     assert.deepEqual([latencies, programming.unmeasured, programming.waiting().services], [[], 2, 0]);
+  });
+
+  it('is that of the last commit of one sync, which has one for each family', () => {
+    const { programming, latencies } = measured();
+    programming.changed(WEB, 100, true);
+    programming.committed(150, all);
+    programming.committed(170, all);
+    programming.written(WEB);
+    assert.deepEqual(latencies, [70]);
   });
 
   it('is that of each Service, by the commits that may have its change', () => {
