@@ -243,7 +243,7 @@ export interface AnyTable {
 /** A table of any program, of which each object is read when it is first asked for. All throw when the kernel does not answer. */
 export interface LookedUpTable {
   readonly isThere: boolean;
-  /** The chains that the kernel calls. They are read once, because a table keeps them. */
+  /** The chains that the kernel calls. They are read once for a table, because a list of all its chains takes long. */
   readonly hooks: ReadonlyMap<string, Hook>;
   rules(chain: string): readonly ReadRule[] | undefined;
   set(name: string): NftSet | undefined;

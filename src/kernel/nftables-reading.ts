@@ -100,6 +100,7 @@ export class TableLookups implements LookedUpTable {
   readonly #id: TableId;
   readonly #now: () => number;
   #generation: number;
+  #handle: bigint | undefined;
   #hooks: ReadonlyMap<string, Hook> | undefined;
   readonly #rules = new Map<string, readonly ReadRule[] | undefined>();
   readonly #sets = new Map<string, NftSet | undefined>();
@@ -112,6 +113,7 @@ export class TableLookups implements LookedUpTable {
     this.#id = id;
     this.#now = generation;
     this.#generation = generation();
+    this.#handle = tableHandle(socket, id);
   }
 
   get isThere(): boolean {
@@ -122,7 +124,9 @@ export class TableLookups implements LookedUpTable {
     const generation = this.#now();
     if (generation === this.#generation && !hasHooks) return false;
     this.#generation = generation;
-    if (hasHooks) this.#hooks = undefined;
+    const handle = tableHandle(this.#socket, this.#id);
+    if (hasHooks || handle !== this.#handle) this.#hooks = undefined;
+    this.#handle = handle;
     for (const known of [this.#rules, this.#sets, this.#all, this.#elements]) known.clear();
     return true;
   }

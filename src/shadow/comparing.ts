@@ -341,6 +341,7 @@ export class Comparing {
     const began = clock.now();
     this.#changedSince.clear();
     for (const [service, receivedAt] of findings.programming.awaited()) this.#changedSince.set(service, receivedAt);
+    watched.renew(true);
     let read = await this.#read(signal);
     const onPurpose: VerifiedDifference[] = [];
     let [connections, onPurposeCount] = [0, 0];

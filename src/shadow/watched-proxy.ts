@@ -40,8 +40,11 @@ export interface WatchedProxy {
   readonly isCheap: boolean;
   /** Throws WrongQuestion where kube-proxy has no rules any more, and the errors of reading the kernel. */
   rules(signal: AbortSignal): Promise<KubeProxyRules>;
-  /** Whether any program has written since the last call, so that what was read does not belong together. False for rules that were read as a whole. */
-  renew(): boolean;
+  /**
+   * Whether any program has written since the last call, so that the objects that were read do not belong together. False for rules that were
+   * read as a whole. `isRound`: all Services are compared, so that everything is read again.
+   */
+  renew(isRound?: boolean): boolean;
   close(): void;
 }
 
@@ -68,7 +71,6 @@ async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
   );
   const commits = new Commits(kernel.notices, onCommit);
   const keys = FAMILIES.map((family) => tableKey(family, PROXY_TABLES.kubeProxy));
-  let hasNewHooks = false;
   return {
     sight: 'rules compared',
     measures: true,
@@ -76,7 +78,6 @@ async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
     isCheap: true,
     look(programming, changed) {
       for (const commit of commits.take(keys)) {
-        hasNewHooks ||= isAll(commit);
         // Each family has a table and commits of its own.
         const isOf = ({ family }: ServicePort) =>
           commit.touched?.has(tableKey(family, PROXY_TABLES.kubeProxy)) !== false;
@@ -85,11 +86,7 @@ async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
       return Promise.resolve();
     },
     rules: () => Promise.resolve().then(() => lookedUpRules(kernel, tables)),
-    renew() {
-      const isNew = tables.map(({ table }) => table.renew(hasNewHooks)).some(Boolean);
-      hasNewHooks = false;
-      return isNew;
-    },
+    renew: (isRound) => tables.map(({ table }) => table.renew(isRound)).some(Boolean),
     close() {
       commits.close();
       kernel.close();
