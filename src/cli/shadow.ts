@@ -14,7 +14,7 @@ export async function shadowCommand(flags: Flags, signal: AbortSignal, hangups: 
   growSparingly();
   collectSoon();
   const { config, log } = await prepare(flags, undefined, shadowFlags(flags));
-  hangups.listen(() => log.info('SIGHUP: nothing to reload: a shadow reads its file when it starts'));
+  hangups.listen(() => log.info('SIGHUP: nothing to reload: a shadow looks at its file before each round'));
   const component = componentInfo(flags, AGENT_FLAGS);
   await runShadow({ flags, config, log, signal, component, readPage: readPageFile });
   return 0;

@@ -176,7 +176,7 @@ export class Comparing {
     const { plan } = await agent.loop.plan(signal);
     const written = this.#ledgerEnds();
     // The first desired state is no change.
-    if (this.#isPlanned) await this.#changed(written, { began, isMeasured: false }, signal);
+    if (this.#isPlanned) await this.#changed(written, { began, isMeasured: false, isTimed: false }, signal);
     else this.#touched.clear();
     this.#isPlanned = true;
     // IPVS has no status for the flows that it translates.
@@ -209,7 +209,7 @@ export class Comparing {
       const began = clock.now();
       agent.feed.ledger.syncBegan();
       await agent.loop.desire();
-      await this.#changed(this.#ledgerEnds(), { began, isMeasured: watched.measures }, signal);
+      await this.#changed(this.#ledgerEnds(), { began, isMeasured: watched.measures, isTimed: true }, signal);
     }
     await watched.look(programming, this.#ports);
     await this.#findWritten(signal);
@@ -220,7 +220,7 @@ export class Comparing {
   /** `began`: when slicewire began to make its rules for them. */
   async #changed(
     taken: readonly TakenChange[],
-    { began, isMeasured }: { readonly began: number; readonly isMeasured: boolean },
+    { began, isMeasured, isTimed }: { readonly began: number; readonly isMeasured: boolean; readonly isTimed: boolean },
     signal: AbortSignal,
   ): Promise<void> {
     const { agent, findings, watched, clock } = this.#parts;
@@ -234,14 +234,14 @@ export class Comparing {
       // A Service and its slices that come together are one change.
       received.set(service, receivedAt);
     }
-    for (const _ of received.keys()) findings.planReady(now, now - began);
+    if (isTimed) for (const _ of received.keys()) findings.planReady(now, now - began);
     const fits = isMeasured && watched.isCheap ? await this.#fitting(touched, signal) : new Set<ServiceKey>();
     for (const service of touched) {
       const ports = agent.model.portsOf(service);
       const receivedAt = received.get(service);
       this.#due.add(service);
       this.#changedSince.set(service, receivedAt ?? began);
-      // A change of the Node, or of another Service, has no moment of its own. What the rules do already cannot be timed.
+      // A change of the Node, or of another Service, has no moment of its own. Rules that were right before cannot be timed.
       const canBe = isMeasured && receivedAt !== undefined && ports.length > 0 && !fits.has(service);
       programming.changed(service, receivedAt ?? began, canBe);
       if (canBe) this.#ports.set(service, ports);
@@ -285,7 +285,7 @@ export class Comparing {
         : undefined;
       if (isTime) pace.finding.spend(clock.now() - began);
       const others = found && new Set(found.differences.map(({ service }) => service));
-      for (const service of some) tell(service, isTime ? others?.has(service) === false : undefined);
+      for (const service of some) tell(service, others === undefined ? undefined : !others.has(service));
     }
   }
 
@@ -325,11 +325,16 @@ export class Comparing {
     const { programming, differences } = findings;
     const found = await this.#walk({ ...read, services: new Set([service]), senders: 'all' }, signal);
     if (found === undefined) return undefined;
+    // Rules that are read where packets pass may have a change that was not taken yet.
+    if (!found.equal && this.#isWoken && this.#parts.watched.isCheap) {
+      this.#due.add(service);
+      return undefined;
+    }
     const isAwaited = programming.isAwaited(service, clock.now());
     // kube-proxy may have only a part of it, so it stays due.
     if (!found.equal && isAwaited) return found;
     this.#due.delete(service);
-    const since = programming.receivedAt(service) ?? clock.now();
+    const since = programming.since(service) ?? clock.now();
     programming.forget(service);
     onDifferences(differences.found(service, found.differences, since));
     return found;
@@ -339,8 +344,9 @@ export class Comparing {
   async #round(signal: AbortSignal): Promise<void> {
     const { agent, watched, findings, pace, clock, onDifferences } = this.#parts;
     const began = clock.now();
-    this.#changedSince.clear();
-    for (const [service, receivedAt] of findings.programming.awaited()) this.#changedSince.set(service, receivedAt);
+    // A commit may have been taken for that of a change which it did not have.
+    for (const [service, at] of this.#changedSince) if (began - at >= LATE_MS) this.#changedSince.delete(service);
+    for (const [service, since] of findings.programming.awaited()) this.#changedSince.set(service, since);
     watched.renew(true);
     let read = await this.#read(signal);
     const onPurpose: VerifiedDifference[] = [];
@@ -357,36 +363,45 @@ export class Comparing {
       if (!watched.isCheap && !isLate) continue;
       add(await this.#compare(key, read, signal));
     }
+    for (const [service, since] of [...findings.programming.awaited()])
+      if (agent.feed.cache.service(service) === undefined && began - since >= LATE_MS)
+        findings.programming.forget(service);
     const ended = findings.differences.keepOnly((key) => agent.feed.cache.service(key) !== undefined);
     onDifferences({ begun: [], ended });
     const swept = await this.#sweep(read, began, signal);
-    for (const one of swept) add(one);
-    onDifferences(
-      findings.differences.found(
-        '',
-        swept.flatMap(({ differences }) => differences),
-        clock.now(),
-      ),
-    );
+    if (swept !== undefined) {
+      for (const one of swept) add(one);
+      const found = swept.flatMap(({ differences }) => differences);
+      onDifferences(findings.differences.found('', found, clock.now()));
+    }
     pace.lastRound = clock.now();
     const milliseconds = pace.lastRound - began;
     pace.rounds.spend(milliseconds);
     findings.round = { at: pace.lastRound, connections, milliseconds, onPurpose, onPurposeCount };
   }
 
-  /** The addresses that no Service has, without those that were removed a moment ago, or since the rules were read. */
-  async #sweep(read: ReadRules, began: number, signal: AbortSignal): Promise<readonly Verification[]> {
+  /**
+   * The addresses that no Service has, without those that were removed a moment ago, or since the rules were read; undefined where other programs
+   * write all the time.
+   */
+  async #sweep(
+    { rules, facts }: ReadRules,
+    began: number,
+    signal: AbortSignal,
+  ): Promise<readonly Verification[] | undefined> {
     const { agent, clock } = this.#parts;
+    const served = await rules.served();
+    // Services that came meanwhile.
+    const read = this.#isWoken ? await this.#followed({ rules, facts }, signal) : { rules, facts };
     const recent = Math.min(began, clock.now() - LATE_MS);
     for (const [key, at] of this.#removed) if (at < recent) this.#removed.delete(key);
-    const left = (await read.rules.served()).filter(
-      (at) => agent.model.frontend(at) === undefined && !this.#removed.has(keyOf(at)),
-    );
+    const left = served.filter((at) => agent.model.frontend(at) === undefined && !this.#removed.has(keyOf(at)));
     const found: Verification[] = [];
     for (let i = 0; i < left.length; i += SWEPT_AT_ONCE) {
-      const served = left.slice(i, i + SWEPT_AT_ONCE);
-      const one = await this.#walk({ ...read, services: new Set(), served, senders: 'all' }, signal);
-      if (one !== undefined) found.push(one);
+      const some = left.slice(i, i + SWEPT_AT_ONCE);
+      const one = await this.#walk({ ...read, services: new Set(), served: some, senders: 'all' }, signal);
+      if (one === undefined) return undefined;
+      found.push(one);
     }
     return found;
   }

@@ -49,7 +49,7 @@ export class Findings {
     this.programming = new Programming((latency) => measured.theirs(latency));
   }
 
-  /** slicewire has the rules for a change ready, so many milliseconds after it was received. */
+  /** slicewire took so many milliseconds to make its rules for the changes that came together, of which this is one. */
   planReady(at: number, latency: number): void {
     this.planned.add(at, latency);
     this.#measured.plan(latency);

@@ -11,6 +11,8 @@ const OF_ONE_SYNC_MS = 100;
 export const LATE_MS = 30_000;
 
 interface Awaited {
+  /** When the first change was received that no commit can have. */
+  readonly since: number;
   /** When the last change was received. */
   readonly receivedAt: number;
   readonly isMeasured: boolean;
@@ -46,18 +48,18 @@ export class Programming {
       if (isMeasured && writtenAt !== undefined) yield service;
   }
 
-  /** The Services with a change that may not be written, and the time when the last change of each was received. */
-  *awaited(): Generator<readonly [service: ServiceKey, receivedAt: number]> {
-    for (const [service, { receivedAt }] of this.#awaited) yield [service, receivedAt];
+  /** The Services with a change that may not be written, and since when. */
+  *awaited(): Generator<readonly [service: ServiceKey, since: number]> {
+    for (const [service, { since }] of this.#awaited) yield [service, since];
   }
 
   /** The number of Services with a change that no commit can have, and when the oldest of these was received. */
   waiting(): { readonly services: number; readonly oldest: number | undefined } {
     let [services, oldest]: [number, number | undefined] = [0, undefined];
-    for (const { receivedAt, writtenAt } of this.#awaited.values()) {
+    for (const { since, writtenAt } of this.#awaited.values()) {
       if (writtenAt !== undefined) continue;
       services += 1;
-      oldest = Math.min(oldest ?? receivedAt, receivedAt);
+      oldest = Math.min(oldest ?? since, since);
     }
     return { services, oldest };
   }
@@ -67,17 +69,25 @@ export class Programming {
     return this.#awaited.get(service)?.receivedAt;
   }
 
+  /** Since when a change of a Service is not known to be written; undefined for none. */
+  since(service: ServiceKey): number | undefined {
+    return this.#awaited.get(service)?.since;
+  }
+
   /** Whether the other proxy may still be about to write a change of the Service. */
   isAwaited(service: ServiceKey, now: number): boolean {
-    const receivedAt = this.receivedAt(service);
-    return receivedAt !== undefined && now - receivedAt < LATE_MS;
+    const since = this.since(service);
+    return since !== undefined && now - since < LATE_MS;
   }
 
   /** A change was received. One before it that was measured counts as unmeasured. */
   changed(service: ServiceKey, receivedAt: number, isMeasured: boolean): void {
+    // Changes one after another must not hide that none of them is written.
+    const before = this.#awaited.get(service);
+    const since = before?.writtenAt === undefined ? (before?.since ?? receivedAt) : receivedAt;
     this.forget(service);
     if (!isMeasured) this.#unmeasured += 1;
-    this.#awaited.set(service, { receivedAt, isMeasured, writtenAt: undefined });
+    this.#awaited.set(service, { since, receivedAt, isMeasured, writtenAt: undefined });
   }
 
   /** The other proxy committed, and the commit may have the changes of the Services that `mayHave` admits. */

@@ -81,6 +81,7 @@ class ShadowProcess {
   readonly #pace = new Pace(realClock);
   /** Failures since the rules were compared last. */
   #failures = 0;
+  #hasCompared = false;
   #config: Config;
   #parts: Parts | undefined;
   #feed: ObjectFeed | undefined;
@@ -119,7 +120,8 @@ class ShadowProcess {
           this.#failures = 0;
         } catch (error) {
           signal.throwIfAborted();
-          if (error instanceof ConfigError) throw error;
+          // A file that became wrong later is told, and tried again.
+          if (error instanceof ConfigError && !this.#hasCompared) throw error;
           const cause = causeOf(error);
           this.#findings.problem = cause;
           this.#troubles.tell({ cause, text: `cannot compare kube-proxy's rules: ${cause}; trying again` });
@@ -159,6 +161,7 @@ class ShadowProcess {
       const present = agent;
       watched = await watchProxy({ config, agent, onCommit, signal: until });
       this.#parts = { config, feed, agent, watched };
+      this.#hasCompared = true;
       log.info({ mode: config.mode }, `watching kube-proxy in ${config.mode} mode`);
       comparing = new Comparing({
         ...{ agent, watched, findings: this.#findings, pace: this.#pace, clock: realClock },
@@ -192,9 +195,24 @@ class ShadowProcess {
       this.#failures = 0;
       this.#troubles.over({ text: "kube-proxy's rules can be compared now" });
     }
+    return (await this.#digest(digest)) !== digest || (await onNode.changes(signal)).length > 0;
+  }
+
+  /** The digest of the file of --config now; `before` where it is wrong, because the former one stays in force. */
+  async #digest(before: string | undefined): Promise<string | undefined> {
     const { flags } = this.#options;
-    const now = await loadConfig(flags, readOneFile, undefined, shadowFlags(flags));
-    return now.digest !== digest || (await onNode.changes(signal)).length > 0;
+    const of = 'file';
+    try {
+      const { digest } = await loadConfig(flags, readOneFile, undefined, shadowFlags(flags));
+      this.#troubles.over({ of, text: 'the file of --config can be used again' });
+      return digest;
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      const cause = causeOf(error);
+      const text = `the changed file of --config cannot be used: ${cause}; the former settings stay in force`;
+      this.#troubles.tell({ of, cause, text });
+      return before;
+    }
   }
 
   #log({ begun, ended }: LastingChanges): void {

@@ -111,11 +111,10 @@ async function watchChains({ config, agent, onCommit, signal }: WatchedInput): P
     isCheap: false,
     look(programming, changed) {
       for (const commit of commits.take(keys)) {
-        const chains = new Set([...(commit.touched?.values() ?? [])].flatMap((one) => [...one.chains]));
-        // What was touched is not known by name.
+        // The touched chains are not known by name.
         if (isAll(commit)) for (const service of [...programming.measured()]) programming.leaveOut(service);
-        else if (chains.has(SERVICES)) {
-          programming.committed(commit.at, (service) => isNamed(changed.get(service) ?? [], chains));
+        else {
+          programming.committed(commit.at, (service) => isNamed(changed.get(service) ?? [], commit));
           for (const service of [...programming.candidates()]) programming.written(service);
         }
       }
@@ -134,12 +133,14 @@ async function watchChains({ config, agent, onCommit, signal }: WatchedInput): P
 const KINDS = ['SVC', 'SVL', 'EXT', 'FW'] as const;
 
 /** A Service without an endpoint has no chain of its own: its refusal is in the chain that each sync writes anew. */
-function isNamed(ports: readonly ServicePort[], chains: ReadonlySet<string>): boolean {
-  const withChains = ports.filter(({ hasAny }) => hasAny);
-  if (withChains.length === 0) return true;
-  return withChains.some(({ id, protocol }) => {
+function isNamed(ports: readonly ServicePort[], { touched }: HeardCommit): boolean {
+  const hasChains = ports.some(({ hasAny }) => hasAny);
+  return ports.some(({ id, protocol, family, hasAny }) => {
+    // Each family has a table and commits of its own, and the same names of chains.
+    const chains = touched?.get(tableKey(family, 'nat'))?.chains;
+    if (chains?.has(SERVICES) !== true || (hasChains && !hasAny)) return false;
     const name = serviceChains(id, protocol);
-    return KINDS.some((kind) => chains.has(name(kind)));
+    return !hasAny || KINDS.some((kind) => chains.has(name(kind)));
   });
 }
 
@@ -150,6 +151,8 @@ const MAX_POLLED = 20;
 /** The virtual servers of IPVS mode, of which the kernel tells no changes. */
 async function watchServers({ config, agent, signal }: WatchedInput): Promise<WatchedProxy> {
   const kernel = await realPlatform.kernel.openIpvs(signal);
+  /** The changes that the servers were seen to lack, by the time of their receipt: only these can be timed. */
+  const lacking = new Map<ServiceKey, number>();
   return {
     sight: 'servers polled',
     measures: true,
@@ -161,12 +164,17 @@ async function watchServers({ config, agent, signal }: WatchedInput): Promise<Wa
       // More than these cannot be asked for in time.
       for (const service of services.slice(MAX_POLLED)) programming.leaveOut(service);
       for (const service of services.slice(0, MAX_POLLED)) {
+        const receivedAt = programming.receivedAt(service);
+        if (receivedAt === undefined) continue;
         if (!programming.isAwaited(service, realClock.now())) programming.leaveOut(service);
-        else if (await hasServers(kernel, desired, changed.get(service) ?? [])) {
+        else if (!(await hasServers(kernel, desired, changed.get(service) ?? []))) lacking.set(service, receivedAt);
+        else if (lacking.get(service) !== receivedAt) programming.leaveOut(service);
+        else {
           programming.committed(realClock.now(), (one) => one === service);
           programming.written(service);
         }
       }
+      for (const service of lacking.keys()) if (programming.receivedAt(service) === undefined) lacking.delete(service);
     },
     rules: (until) =>
       kubeProxyRules({ config, inspection: agent.mode.inspection, signal: AbortSignal.any([signal, until]) }),
@@ -246,8 +254,9 @@ class Commits {
     if (commits === undefined) return [{ at: heard.at(-1)?.at ?? now, touched: undefined }];
     let next = 0;
     return commits.flatMap((commit): HeardCommit[] => {
+      // After lost messages a time of hearing may belong to an older commit.
+      while (isBefore(heard[next]?.generation, commit.generation)) next += 1;
       const at = heard[next]?.at ?? now;
-      if (heard[next]?.generation === commit.generation) next += 1;
       const touched = new Map<string, TouchedTable>();
       for (const table of tables) {
         const of = touchedIn([commit], table);
@@ -261,6 +270,11 @@ class Commits {
   close(): void {
     this.#stop();
   }
+}
+
+/** By the numbers of generations, which begin anew after 2^32. */
+function isBefore(generation: number | undefined, other: number): boolean {
+  return generation !== undefined && ((other - generation) | 0) > 0;
 }
 
 /** Too much was touched to be named, or messages were lost. */

@@ -83,7 +83,11 @@ export class ShadowMetrics {
       [],
       BUCKETS,
     );
-    read('slicewire_shadow_waiting', 'Services with a change that the other proxy has not written', options.waiting);
+    read(
+      'slicewire_shadow_waiting',
+      'Services with a change that no commit of the other proxy can have',
+      options.waiting,
+    );
     read('slicewire_shadow_comparing', '1 while the rules of the other proxy can be compared', () =>
       options.isComparing() ? 1 : 0,
     );

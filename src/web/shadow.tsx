@@ -39,9 +39,8 @@ function useShadow(): Asked {
   return asked;
 }
 
-function signOf({ problem, compared, count }: Shadow): SignKind {
+function signOf({ problem, count }: Shadow): SignKind {
   if (problem !== '') return 'warn';
-  if (compared === null) return 'waiting';
   return count === 0 ? 'ok' : 'bad';
 }
 

@@ -205,6 +205,14 @@ describe('a shadow compares', () => {
       assert.deepEqual(scene.latencies, []);
     });
 
+    it('and calls it different also where the Service changes all the time', async () => {
+      for (let i = 0; i < 4; i++) {
+        await scene.change(`10.244.1.${20 + i}`);
+        await scene.pass(9000);
+      }
+      assert.deepEqual(scene.kinds, ['shop/web changed since 0']);
+    });
+
     it('and takes a difference back as soon as kube-proxy has repaired it', async () => {
       await scene.change('10.244.1.12');
       await scene.pass(LATE_MS + 3000);
@@ -235,6 +243,14 @@ describe('a shadow compares', () => {
     assert.deepEqual([scene.kinds, scene.findings.programming.unmeasured], [[], 1]);
     await scene.pass(3000);
     assert.deepEqual(scene.kinds, ['shop/web changed since 0']);
+  });
+
+  it('no Service for ever that is gone', async () => {
+    await begin({ isCheap: false, measures: false, look: () => Promise.resolve() });
+    await scene.remove();
+    assert.equal(scene.findings.programming.waiting().services, 1);
+    await scene.pass(2 * LATE_MS + 2000);
+    assert.equal(scene.findings.programming.waiting().services, 0);
   });
 
   it('nothing with rules that were read before the change', async () => {

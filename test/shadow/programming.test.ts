@@ -96,6 +96,17 @@ describe('a change that is not measured', () => {
     assert.deepEqual([[...programming.awaited()], programming.unmeasured], [[[DNS, 200]], 2]);
   });
 
+  it('is late since the first change that no commit can have', () => {
+    const { programming } = measured();
+    programming.changed(WEB, 100, true);
+    programming.changed(WEB, 20_000, true);
+    assert.deepEqual([programming.since(WEB), programming.receivedAt(WEB)], [100, 20_000]);
+    assert.ok(!programming.isAwaited(WEB, 100 + LATE_MS));
+    programming.committed(40_000, all);
+    programming.changed(WEB, 50_000, true);
+    assert.deepEqual([programming.since(WEB), programming.waiting().oldest], [50_000, 50_000]);
+  });
+
   it('is not awaited by the parts that come after these', () => {
     const { programming } = measured();
     programming.changed(WEB, 100, true);

@@ -195,7 +195,7 @@ interface ServiceSelection {
 /** The program of a node that answers. */
 interface AskedProgram {
   readonly name: 'agent' | 'shadow';
-  /** Whose rules it answers about, where they are not its own. */
+  /** The proxy whose rules it answers about, where they are not its own. */
   readonly rules?: 'kube-proxy';
   readonly port: string;
   /** Label selector. */

@@ -43,8 +43,7 @@ function source({ source: from, objects, heard, by: { at: now } }: Shadow): stri
 
 /** Whether the rules do what the objects ask for, as one sentence. */
 export function verdictOf({ problem, compared, count }: Shadow): string {
-  if (problem !== '') return `The rules cannot be compared now: ${problem}.`;
-  if (compared === null) return 'The rules are compared for the first time.';
+  if (problem !== '' || compared === null) return `The rules cannot be compared now: ${problem}.`;
   const followed = `${countText(compared.connections, 'connection')} followed in ${millisecondsText(compared.milliseconds)}`;
   if (count === 0) return `kube-proxy's rules do what the objects ask for: ${followed}.`;
   return `kube-proxy's rules do not do what the objects ask for: ${countText(count, 'difference')} by Service and kind, ${followed}.`;
@@ -79,7 +78,7 @@ function lastingLines(one: LastingDifference, now: string): string[] {
 
 /** The changes that are not known to be written, as a sentence. */
 export function waitingText({ services, oldest }: Shadow['waiting'], now: string): string {
-  if (services === 0 || oldest === null) return 'kube-proxy has written every change.';
+  if (services === 0 || oldest === null) return 'No change waits for a commit of kube-proxy.';
   const age = timeBetween(oldest, now);
   return `kube-proxy is not known to have written the changes of ${countText(services, 'Service')}, the oldest received ${age} ago.`;
 }
