@@ -130,7 +130,7 @@ export class RecordedNode {
       last = await this.found();
       return last !== undefined && fits(last);
     };
-    await until(what, isThere, 90_000).catch((error: unknown) => {
+    await until(what, isThere, 180_000).catch((error: unknown) => {
       throw new Error(`${(error as Error).message}: ${JSON.stringify(last)}`);
     });
     if (last === undefined) throw new Error('unreachable');
