@@ -112,6 +112,11 @@ export function portBytes(port: number): string {
   return String.fromCharCode(port >> 8, port & 0xff);
 }
 
+/** The port of `portBytes`. */
+export function portOf(bytes: string): number {
+  return bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
+}
+
 /** Address and port in network order, as 6 or 18 characters of Latin-1. */
 export function socketBytes(address: Address, port: number): string {
   return addressBytes(address) + portBytes(port);
@@ -122,10 +127,15 @@ export function addressOfText(bytes: string): Address {
   return addressOfBytes(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
 }
 
+/** Address and port of `socketBytes`. */
+export function socketOf(bytes: string): { readonly address: Address; readonly port: number } {
+  return { address: addressOfText(bytes.slice(0, -2)), port: portOf(bytes.slice(-2)) };
+}
+
 /** `ip:port` of `socketBytes`. */
-export function socketText(socket: string): string {
-  const at = socket.length - 2;
-  return endpointText(addressOfText(socket.slice(0, at)), socket.charCodeAt(at) * 256 + socket.charCodeAt(at + 1));
+export function socketText(bytes: string): string {
+  const { address, port } = socketOf(bytes);
+  return endpointText(address, port);
 }
 
 /** The canonical address of a string of 32 or 128 `0` and `1`. */

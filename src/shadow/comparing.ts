@@ -3,7 +3,7 @@
  * take a bounded share of the time.
  */
 import type { KubeProxyRules } from '../agent/questions/kube-proxy-rules.ts';
-import { addressOfBytes } from '../base/address.ts';
+import { socketOf } from '../base/address.ts';
 import { Allowance } from '../base/allowance.ts';
 import { type Clock, Wait } from '../base/clock.ts';
 import type { Cache } from '../cluster/cache/cache.ts';
@@ -187,10 +187,8 @@ export class Comparing {
 
   #isOfService({ family, protocol, destination }: Flow): boolean {
     const { model } = this.#parts.agent;
-    const [address, port] = [destination.slice(0, -2), destination.slice(-2)];
-    const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
-    const own = model.frontend({ ...at, address: addressOfBytes(Buffer.from(address, 'latin1')) });
-    return (own ?? model.frontend({ ...at, address: undefined })) !== undefined;
+    const at = { family, protocol, ...socketOf(destination) };
+    return (model.frontend(at) ?? model.frontend({ ...at, address: undefined })) !== undefined;
   }
 
   /** The changes that were taken into the desired state. */

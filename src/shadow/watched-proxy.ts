@@ -98,7 +98,8 @@ async function watchTables({ onCommit }: WatchedInput): Promise<WatchedProxy> {
  * The chains of iptables mode. A commit has a change when it names a chain of the Service: reading the rules takes too long. The kernel tells
  * nothing of the legacy variant.
  */
-async function watchChains({ config, agent, onCommit, signal }: WatchedInput): Promise<WatchedProxy> {
+async function watchChains(input: WatchedInput): Promise<WatchedProxy> {
+  const { config, onCommit, signal } = input;
   const { tools } = await openTools(config, signal);
   const isTold = tools.every(({ variant }) => variant === 'nft');
   const journal = new RulesetJournal();
@@ -108,7 +109,6 @@ async function watchChains({ config, agent, onCommit, signal }: WatchedInput): P
     sight: isTold ? 'chains named' : 'not told',
     measures: isTold,
     pause: undefined,
-    isCheap: false,
     look(programming, changed) {
       for (const commit of commits.take(keys)) {
         // The touched chains are not known by name.
@@ -120,13 +120,20 @@ async function watchChains({ config, agent, onCommit, signal }: WatchedInput): P
       }
       return Promise.resolve();
     },
-    rules: (until) =>
-      kubeProxyRules({ config, inspection: agent.mode.inspection, signal: AbortSignal.any([signal, until]) }),
-    renew: () => false,
+    ...readAsWhole(input),
     close() {
       commits.close();
       journal.close();
     },
+  };
+}
+
+function readAsWhole({ config, agent, signal }: WatchedInput): Pick<WatchedProxy, 'isCheap' | 'rules' | 'renew'> {
+  const { inspection } = agent.mode;
+  return {
+    isCheap: false,
+    rules: (until) => kubeProxyRules({ config, inspection, signal: AbortSignal.any([signal, until]) }),
+    renew: () => false,
   };
 }
 
@@ -149,7 +156,8 @@ const POLL_MS = 100;
 const MAX_POLLED = 20;
 
 /** The virtual servers of IPVS mode, of which the kernel tells no changes. */
-async function watchServers({ config, agent, signal }: WatchedInput): Promise<WatchedProxy> {
+async function watchServers(input: WatchedInput): Promise<WatchedProxy> {
+  const { agent, signal } = input;
   const kernel = await realPlatform.kernel.openIpvs(signal);
   /** The changes that the servers were seen to lack, by the time of their receipt: only these can be timed. */
   const lacking = new Map<ServiceKey, number>();
@@ -157,7 +165,6 @@ async function watchServers({ config, agent, signal }: WatchedInput): Promise<Wa
     sight: 'servers polled',
     measures: true,
     pause: POLL_MS,
-    isCheap: false,
     async look(programming, changed) {
       const desired = agent.mode.inspection.desired();
       const services = [...programming.measured()];
@@ -176,9 +183,7 @@ async function watchServers({ config, agent, signal }: WatchedInput): Promise<Wa
       }
       for (const service of lacking.keys()) if (programming.receivedAt(service) === undefined) lacking.delete(service);
     },
-    rules: (until) =>
-      kubeProxyRules({ config, inspection: agent.mode.inspection, signal: AbortSignal.any([signal, until]) }),
-    renew: () => false,
+    ...readAsWhole(input),
     close: () => kernel.close(),
   };
 }

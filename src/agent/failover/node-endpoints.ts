@@ -3,7 +3,7 @@
  * slices are read for an index of a few endpoints of each Node, which is rare, and done in portions.
  */
 
-import { type Address, addressOfText, type Family } from '../../base/address.ts';
+import { type Address, type Family, socketOf } from '../../base/address.ts';
 import { breath, type Clock } from '../../base/clock.ts';
 import type { Flow } from '../../kernel/conntrack.ts';
 import type { ServiceKey, Slice } from '../../proxy/model/objects.ts';
@@ -166,9 +166,4 @@ function seatFor(targets: readonly ServiceTarget[], address: Address, service: S
 
 function namespaceOf(service: ServiceKey): string {
   return service.slice(0, service.indexOf('/'));
-}
-
-function socketOf(socket: string) {
-  const address = addressOfText(socket.slice(0, -2));
-  return { address, port: socket.charCodeAt(socket.length - 2) * 256 + socket.charCodeAt(socket.length - 1) };
 }

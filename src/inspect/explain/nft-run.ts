@@ -1,6 +1,6 @@
 /** A rule of nftables while a packet is in it. Pure. */
 
-import type { Family } from '../../base/address.ts';
+import { type Family, portOf } from '../../base/address.ts';
 import type { Expression, KeyField, NftElement, NftSet, ReadExpression } from '../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { addressOf, entryText } from '../../proxy/modes/nft-table/print.ts';
@@ -128,7 +128,7 @@ export class SetLookup {
     const isTarget = type[0] === 'address' && type[1] === 'port';
     if (!isTarget) return entryText({ name, key: type }, { key: data, end: '', data: '' }, this.#family);
     const at = this.#family === 'IPv4' ? 4 : 16;
-    return `${addressOf(data.slice(0, at))} . ${data.charCodeAt(at) * 256 + data.charCodeAt(at + 1)}`;
+    return `${addressOf(data.slice(0, at))} . ${portOf(data.slice(at, at + 2))}`;
   }
 
   #found(set: NftSet, element: NftElement & { readonly owner: ServiceKey | undefined }): FoundElement {

@@ -2,7 +2,7 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word. test/netns sends the same
  * packets through the real kernel.
  */
-import { addressBytes, endpointText, type Family, portBytes } from '../../base/address.ts';
+import { addressBytes, endpointText, type Family, portBytes, portOf } from '../../base/address.ts';
 import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
 import { numberWord, protocolWord } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
@@ -230,8 +230,7 @@ export class TableWalk {
       }
       case 'translate': {
         const address = addressOf(readRegister(words, expression.address, this.#input.family === 'IPv4' ? 4 : 16));
-        const bytes = readRegister(words, expression.port, 2);
-        const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
+        const port = portOf(readRegister(words, expression.port, 2));
         const to = endpointText(address, port);
         done.push({ state: after({ kind: 'translate', to }, translated(state, to, address, port)), verdict: 'accept' });
         break;

@@ -14,7 +14,7 @@
  * Pure: it holds state, and does no I/O.
  */
 
-import { addressOfText, socketText } from '../../base/address.ts';
+import { addressOfText, portOf, socketText } from '../../base/address.ts';
 import type { FrontendAt } from './claims.ts';
 import {
   type FlowEnds,
@@ -70,7 +70,7 @@ export class OpeningFlows {
     if (replySource === destination) return FOREIGN;
     const addressLength = family === 'IPv4' ? 4 : 16;
     const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];
-    const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
+    const at = { family, protocol, port: portOf(port) };
     const isOfNode = nodes.now(address);
     const owner =
       this.#lookup({ ...at, address: addressOfText(address) }) ??

@@ -1,5 +1,5 @@
 /** A rule of any program in the language of nft(8), from its expressions. Pure. */
-import type { Family } from '../../../base/address.ts';
+import { type Family, portOf } from '../../../base/address.ts';
 import type { Latin1Bytes, PacketField, ReadExpression, Word } from '../../../kernel/nftables-kernel.ts';
 import { protocolOf } from './element-bytes.ts';
 import { addressOf } from './print.ts';
@@ -124,7 +124,7 @@ class NftText {
     const [to, at] = [this.#values.get(address), this.#values.get(port)];
     if (to === undefined || at === undefined) return this.#key(Math.min(address, port));
     const text = addressOf(to);
-    return `${this.#family === 'IPv6' ? `[${text}]` : text}:${at.charCodeAt(0) * 256 + at.charCodeAt(1)}`;
+    return `${this.#family === 'IPv6' ? `[${text}]` : text}:${portOf(at)}`;
   }
 
   #fieldText(what: PacketField): string {
@@ -167,7 +167,7 @@ function valueText(
     case 'protocol':
       return protocolOf(value.charCodeAt(0))?.toLowerCase() ?? String(value.charCodeAt(0));
     case 'destination port':
-      return String(value.charCodeAt(0) * 256 + value.charCodeAt(1));
+      return String(portOf(value));
     case 'input interface':
       return `"${value.replace(/\0+$/, '')}${value.endsWith('\0') ? '' : '*'}"`;
     case 'kind of source address':

@@ -1,6 +1,6 @@
 /** The sets of the table with their keys, and the names of its chains. Pure. */
 
-import { type Address, addressWidth, type Family, type Protocol } from '../../../base/address.ts';
+import { type Address, addressWidth, type Family, type Protocol, portOf } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { shortHash } from '../netfilter/key-space.ts';
@@ -124,7 +124,7 @@ export function frontendOf(
   return {
     address: width === 0 ? undefined : addressOf(key.slice(0, width)),
     protocol: protocolOf(key.charCodeAt(width)),
-    port: key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5),
+    port: portOf(key.slice(width + 4, width + 6)),
   };
 }
 
