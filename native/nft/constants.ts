@@ -21,6 +21,7 @@ export const NFTA_TABLE_NAME = 1;
 export const NFTA_TABLE_FLAGS = 2;
 export const NFTA_TABLE_HANDLE = 4;
 export const NFTA_TABLE_USERDATA = 6;
+export const NFT_TABLE_F_DORMANT = 1;
 export const NFT_TABLE_F_OWNER = 2;
 export const NFTA_CHAIN_HOOK = 4;
 export const NFTA_CHAIN_TYPE = 7;

@@ -13,6 +13,7 @@ import {
   NFT_SET_ELEM_INTERVAL_END,
   NFT_SET_EVAL,
   NFT_SET_INTERVAL,
+  NFT_TABLE_F_DORMANT,
   NFT_TABLE_F_OWNER,
   NFTA_CHAIN_HOOK,
   NFTA_CHAIN_TYPE,
@@ -68,6 +69,8 @@ export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefi
 export interface TableFacts {
   /** A process has the table for itself, and the kernel removes it when the process ends. */
   readonly isOwned: boolean;
+  /** The kernel calls it for no packet. */
+  readonly isDormant: boolean;
   /** "" for none */
   readonly comment: string;
 }
@@ -77,9 +80,14 @@ export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | und
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS, 4);
-      const isOwned = flags >= 0 && (buffer.readUInt32BE(flags) & NFT_TABLE_F_OWNER) !== 0;
-      return { isOwned, comment: commentAt(buffer, findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_USERDATA)) };
+      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS, 4);
+      const flags = at < 0 ? 0 : buffer.readUInt32BE(at);
+      const [isOwned, isDormant] = [(flags & NFT_TABLE_F_OWNER) !== 0, (flags & NFT_TABLE_F_DORMANT) !== 0];
+      return {
+        isOwned,
+        isDormant,
+        comment: commentAt(buffer, findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_USERDATA)),
+      };
     });
   } catch (error) {
     if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;

@@ -7,6 +7,7 @@ import {
   NFT_MSG_DELTABLE,
   NFT_MSG_NEWRULE,
   NFT_MSG_NEWTABLE,
+  NFT_TABLE_F_DORMANT,
   NFT_TABLE_F_OWNER,
   NFTA_CHAIN_HOOK,
   NFTA_CHAIN_TYPE,
@@ -55,6 +56,16 @@ function userComment(comment: string): Buffer {
   if (text.length > MAX_COMMENT_BYTES)
     throw new RangeError(`nftables: a comment of more than ${MAX_COMMENT_BYTES} bytes`);
   return Buffer.concat([Buffer.from([UDATA_COMMENT, text.length]), text]);
+}
+
+/**
+ * `nft add table … { flags dormant; }`, or without the flag, for a table that exists: the kernel calls a dormant table for no packet, and keeps
+ * all that is in it. One that does not exist would be made.
+ */
+export function setDormant(id: TableId, isDormant: boolean): NetlinkRequest {
+  return request(NFT_MSG_NEWTABLE, id, 0, (body) =>
+    body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, isDormant ? NFT_TABLE_F_DORMANT : 0),
+  );
 }
 
 /** `nft delete table` */

@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
+import { datapathSockets } from '../../src/agent/datapath/reach.ts';
 import type { Platform } from '../../src/agent/platform.ts';
 import { realRecordingFiles } from '../../src/agent/recording/recording-files.ts';
 import { Recordings } from '../../src/agent/recording/recordings.ts';
@@ -89,7 +90,8 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
         check: () => undefined,
         hasTable: () => false,
         keys: () => Promise.resolve([]),
-        deleteTable: () => undefined,
+        isDormant: () => false,
+        changeTables: () => undefined,
         seen: { label: () => undefined, labelled: new Map(), isAsLeft: () => false, believe: () => undefined },
         close: () => undefined,
       }),
@@ -110,6 +112,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
         }),
       settings: SETTINGS,
       record: NO_RECORD,
+      takeover: { state: NO_RECORD, kept: NO_RECORD },
       removeLeftTraces: () => Promise.resolve([]),
     },
     files: {
@@ -123,6 +126,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       relay: relaySockets,
       names: NO_NAMES,
       probe: () => Promise.resolve('unknown'),
+      datapath: datapathSockets,
       setOomScore: ignored,
       releaseMemory: onSynced,
     },
@@ -141,7 +145,13 @@ const NO_NAMES: NameService = {
   ask: () => Promise.resolve({ kind: 'no connection', cause: 'there is no agent' }),
   uid: 0,
 };
-const NO_RECORD = { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false };
+const NO_RECORD = {
+  path: () => '',
+  place: () => 'nowhere',
+  read: () => undefined,
+  write: () => undefined,
+  remove: () => false,
+};
 
 function* noFlows(): Generator<readonly never[], boolean> {
   yield [];

@@ -46,6 +46,8 @@ interface AgentOptions {
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
   readonly beforeWrite?: SyncParts['beforeWrite'];
+  /** See `ModeInput`. */
+  readonly keepsTables?: ModeInput['keepsTables'];
   /** A phase of the start ended. */
   readonly onPhase?: ((phase: StartPhase) => void) | undefined;
   readonly platform: Platform;
@@ -165,7 +167,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
-  { config, former, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
+  { config, former, keepsTables, log, signal, isRun, recorder, onPhase, platform }: AgentOptions,
 ): Promise<ModeOnNode> {
   const { rulesBy, usesServiceCidrs } = MODES[config.mode];
   if (rulesBy === 'iptables') {
@@ -183,6 +185,7 @@ async function buildMode(
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   return await createMode({
     former,
+    keepsTables,
     platform,
     config,
     families,

@@ -58,6 +58,8 @@ export interface ModeInput extends OnMachine {
   readonly onSetResized?: OnResized;
   /** Called when a set of IPVS mode is too large, or left over, and could not be changed. */
   readonly onSetKept?: OnSetKept;
+  /** Tables of nftables of a predecessor become dormant, and stay until the takeover is confirmed. */
+  readonly keepsTables?: boolean | undefined;
   /** True when nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
   /** Monotonic clock in milliseconds, for plans that depend on time. The process clock by default. */

@@ -49,6 +49,8 @@ export interface ObjectFeed {
   readonly cannotFollow: (of: SourceKind) => boolean;
   /** `Source.pod`. */
   pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
+  /** Takes an object of the agent's own, as if the source had it. */
+  place(event: SourceEvent): void;
   /** `OwnNode.suspect`, in the history too. */
   suspect(nodes: readonly string[], services: Iterable<ServiceKey>): void;
   /** Sets the one callback for events that changed something. */
@@ -82,6 +84,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
     watches: () => source.watches?.() ?? [],
     cannotFollow: (of) => source.cannotFollow?.(of) ?? false,
     pod: (key, until) => source.pod(key, until),
+    place: intake.emit,
     suspect: intake.suspect,
     onChange: (call) => intake.onChange(call),
   };

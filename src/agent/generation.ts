@@ -18,6 +18,7 @@ import type { EndedSync, Observers } from './observers.ts';
 import { watchOthers } from './other-proxies.ts';
 import type { Platform } from './platform.ts';
 import { SWEEP_FAILED, type SyncLog } from './sync-log.ts';
+import type { Takeover } from './takeover/takeover.ts';
 
 const LAST_SWEEP_TIMEOUT_MS = 3000;
 
@@ -60,6 +61,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     },
   }).then(() => aborted(signal));
   request();
+  const takingOver = options.takeover.watch(signal, () => request(true));
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const others = watchOthers({
@@ -70,11 +72,19 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, watching, sweeping, others, failover, feed.source.then(() => aborted(signal))]);
+    await Promise.race([
+      syncing,
+      watching,
+      sweeping,
+      others,
+      failover,
+      takingOver,
+      feed.source.then(() => aborted(signal)),
+    ]);
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {
-      await Promise.allSettled([syncing, watching, sweeping, others]);
+      await Promise.allSettled([syncing, watching, sweeping, others, takingOver]);
       await sweepLast(agent, signal);
     }
     grace.cancel();
@@ -141,6 +151,7 @@ interface GenerationOptions {
   readonly onSynced: () => void;
   /** Called when the Node or this machine needs other settings, and thus another generation. */
   readonly onOutdated: () => void;
+  readonly takeover: Takeover;
   readonly platform: Platform;
 }
 
@@ -165,7 +176,7 @@ interface SyncInput extends GenerationOptions {
  * is logged, and the sync runs again. Rejects when `grace` aborts.
  */
 function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
-  const { log, syncLog, grace, observers, requests, watch, onSynced, platform } = options;
+  const { log, syncLog, grace, observers, requests, watch, onSynced, takeover, platform } = options;
   const status = new SyncStatus();
   const logStack = stackLogger(log);
   let mustRelease = true;
@@ -175,6 +186,7 @@ function oneSync(agent: Agent, options: SyncInput): () => Promise<boolean> {
     const { ended, loss } = await runSync(agent, status, options);
     const { report } = ended;
     const hasWritten = report.outcome !== 'failed';
+    takeover.synced(report);
     logSync(agent, { ...options, ended, status, loss });
     if (hasWritten) watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.

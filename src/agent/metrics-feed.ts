@@ -23,6 +23,7 @@ import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import type { RelayCounts } from './relay/relay.ts';
+import { STAGES, type TakeoverStage } from './takeover/takeover.ts';
 
 /** Milliseconds that a scrape waits for the kernel's counters. A reading that takes longer goes on, and the scrape has the last values. */
 const READ_TIMEOUT_MS = 2000;
@@ -33,6 +34,7 @@ interface MetricsFeedOptions {
   readonly health: () => HealthState;
   /** Services that the kernel refused in the last sync. */
   readonly refused: () => number;
+  readonly takeover: () => TakeoverStage;
   /** Counters of the relay of node ports on loopback. */
   readonly relay: () => RelayCounts;
   /** The number of Services whose newest version is not in the kernel, and of requests that wait for a version. */
@@ -138,7 +140,7 @@ export class MetricsFeed {
   }
 
   #newMetrics({ mode, families }: Shape): Metrics {
-    const { health, refused, relay, programmed, turnedAway } = this.#options;
+    const { health, refused, takeover, relay, programmed, turnedAway } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
@@ -148,6 +150,7 @@ export class MetricsFeed {
       clock: realClock,
       health,
       refused,
+      takeover,
       relay,
       programmed,
       turnedAway,
@@ -258,6 +261,7 @@ interface SampleSources {
   readonly health: () => HealthState;
   /** Services that the kernel refuses. */
   readonly refused: () => number;
+  readonly takeover: () => TakeoverStage;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
@@ -276,6 +280,7 @@ function metricSamples({
   clock,
   health,
   refused,
+  takeover,
   gaps,
   reloads,
   faults,
@@ -330,6 +335,7 @@ function metricSamples({
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
     slicewire_failover_suspects: () => one(feed().cache.own.suspects.length),
     slicewire_failover_ejections_total: () => one(feed().cache.own.ejections),
+    slicewire_takeover: () => STAGES.map((stage) => ({ labels: { stage }, value: takeover() === stage ? 1 : 0 })),
     slicewire_services_refused: () => one(refused()),
     slicewire_programmed_behind_services: () => one(programmed().behind),
     slicewire_programmed_waiters: () => one(programmed().waiters),

@@ -7,6 +7,7 @@ import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { Flags } from '../config/flags.ts';
 import { relayAddresses } from '../config/relay-settings.ts';
+import type { Verification } from '../inspect/wire/verification.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { ServiceKey, Slice } from '../proxy/model/objects.ts';
 import type { ProxyModel } from '../proxy/model/proxy-model.ts';
@@ -39,6 +40,7 @@ import { listedEndpoints } from './relay/node-ports.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, syncOutcomeOf, writtenBy } from './sync-outcome.ts';
+import type { TakeoverStage } from './takeover/takeover.ts';
 
 interface ObserversOptions {
   readonly log: Log;
@@ -66,6 +68,8 @@ export class Observers {
   readonly services: ServiceMetrics;
   readonly others: OtherProxies;
   readonly programmed: ProgrammedAnswers;
+  /** `slicewire verify`, by the agent of its own. */
+  readonly verify: (signal: AbortSignal) => Promise<Verification>;
   readonly #servers: Servers;
   /** The clients of all servers of this process. */
   readonly #clients: Clients;
@@ -75,6 +79,7 @@ export class Observers {
   #agent: Agent | undefined;
   readonly #page: LivePage;
   readonly #switch = new GenerationSwitch();
+  #stage: TakeoverStage = 'none';
 
   constructor(config: Config, feed: ObjectFeed, options: ObserversOptions) {
     const { log, signal, platform } = options;
@@ -88,6 +93,7 @@ export class Observers {
       signal,
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
+      takeover: () => this.#stage,
       relay: () => this.#servers.relay.counts,
       programmed: () => this.programmed.counts,
       turnedAway: () => this.#clients.turnedAway,
@@ -126,6 +132,8 @@ export class Observers {
       onTurnedAway: (address, sentence) => log.warn({ address }, sentence),
     });
     const overview = new Overview(parts);
+    const queries = new Queries(parts);
+    this.verify = (until) => queries.verify(until);
     this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
       open: (listen, handler) => platform.process.listen({ ...listen, clients: this.#clients }, handler),
@@ -142,7 +150,7 @@ export class Observers {
             byPath: this.programmed.routes,
           },
         }),
-        metrics: this.#metricsHandler(new Queries(parts), overview),
+        metrics: this.#metricsHandler(queries, overview),
         scrape: scrapeHandler(() => this.#allMetrics),
       },
       isHealthy: () => this.health.state.healthy,
@@ -190,6 +198,17 @@ export class Observers {
     this.services.update(changes);
     this.#servers.update(changes);
   };
+
+  /** The takeover of this node is at another stage. */
+  takeover(stage: TakeoverStage, news?: string): void {
+    this.#stage = stage;
+    this.health.takeover(stage === 'open' ? UNCONFIRMED : undefined);
+    if (stage === 'open' || news === undefined) return;
+    const [type, reason] =
+      stage === 'went back' ? (['Warning', 'TakeoverFailed'] as const) : (['Normal', 'TakeoverConfirmed'] as const);
+    this.events.emitNode({ type, reason, action: 'TakeOver', note: news });
+    this.#page.changed();
+  }
 
   /** A sync was requested. */
   queued(): void {
@@ -240,6 +259,8 @@ export class Observers {
     });
   }
 }
+
+const UNCONFIRMED = 'the takeover of this node is not confirmed yet: the agent checks whether its rules serve';
 
 function isEndpoint(address: Address, slices: readonly Slice[]): boolean {
   return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));

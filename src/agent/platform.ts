@@ -27,14 +27,16 @@ import {
   mayChangeNetwork,
   setNames,
 } from '../kernel/node-facts.ts';
-import { type RecordFile, rulesetRecordFile } from '../kernel/record-file.ts';
+import { type RecordFile, recordFile, rulesetRecordFile } from '../kernel/record-file.ts';
 import { RulesetJournal } from '../kernel/ruleset-journal.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
 import { realSettings, type SettingFiles } from '../kernel/sysctls.ts';
 import { type OpenServer, openServer } from '../serve/http.ts';
+import { type DatapathSockets, datapathSockets } from './datapath/reach.ts';
 import { type Probe, tcpProbe } from './failover/probe.ts';
 import { type RecordingFiles, realRecordingFiles } from './recording/recording-files.ts';
 import { type RelaySockets, relaySockets } from './relay/sockets.ts';
+import { KEPT_ROOM, type TakeoverFiles } from './takeover/takeover-record.ts';
 
 /** The kernel's nftables, with the sockets that were opened for it. */
 export interface OpenNftables extends NftKernel, NftTables {
@@ -85,6 +87,8 @@ export interface Kernel {
   readonly settings: SettingFiles;
   /** The record about its tables of nftables that one process leaves for the next. */
   readonly record: RecordFile;
+  /** How far the takeover of this node is, and what is kept for the way back. */
+  readonly takeover: TakeoverFiles;
   /** Removes the tables of traces that were killed; resolves with a name for each. */
   removeLeftTraces(): Promise<readonly string[]>;
 }
@@ -106,6 +110,8 @@ interface Process {
   readonly relay: RelaySockets;
   /** For --failover=confirm. */
   readonly probe: Probe;
+  /** For --takeover=confirm. */
+  readonly datapath: DatapathSockets;
   /** The name of the agent of this network namespace. */
   readonly names: NameService;
   setOomScore(score: number): Promise<void>;
@@ -147,6 +153,7 @@ export const realPlatform: Platform = {
     openFlowTable,
     settings: realSettings,
     record: rulesetRecordFile(),
+    takeover: { state: recordFile('takeover'), kept: recordFile('takeover-kept', { room: KEPT_ROOM }) },
     // Loaded only here: it is done once.
     removeLeftTraces: async () => await (await import('../kernel/trace-table.ts')).removeLeftTraces(),
   },
@@ -155,6 +162,7 @@ export const realPlatform: Platform = {
     listen: openServer,
     relay: relaySockets,
     probe: tcpProbe(realClock),
+    datapath: datapathSockets,
     names: agentNames,
     setOomScore,
     releaseMemory,

@@ -33,6 +33,8 @@ interface PredecessorInput extends OnMachine {
   readonly former?: ModeName | undefined;
   /** See `ModeInput`. */
   readonly onSetKept?: OnSetKept;
+  /** See `ModeInput`. */
+  readonly keepsTables?: boolean | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -60,9 +62,9 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
       (former?.balancesBy === 'virtual servers' || (await hasIpvsLeftovers(input.platform.machine)))
     )
       predecessors.push(await ipvsPredecessor(input));
-    const { platform, families } = input;
+    const { platform, families, keepsTables: keeps } = input;
     const mayCome = rulesBy === 'iptables' && former?.rulesBy === 'nftables';
-    const tables = tablesPredecessor(tablesBeside(mode), { platform, families, mayCome });
+    const tables = tablesPredecessor(tablesBeside(mode), { platform, families, mayCome, keeps });
     if (tables !== undefined) predecessors.push(tables);
     return predecessors;
   });
@@ -87,12 +89,14 @@ interface TablesInput {
   readonly families?: readonly Family[] | undefined;
   /** These tables may be written before they are removed. */
   readonly mayCome?: boolean;
+  /** They become dormant instead. */
+  readonly keeps?: boolean | undefined;
 }
 
 /** The nftables tables of these names; undefined when there are none. */
 function tablesPredecessor(
   names: readonly string[],
-  { platform, families = FAMILIES, mayCome = false }: TablesInput,
+  { platform, families = FAMILIES, mayCome = false, keeps = false }: TablesInput,
 ): Predecessor | undefined {
   const kernel = nftablesFor(names, platform);
   if (kernel === undefined) return undefined;
@@ -100,14 +104,14 @@ function tablesPredecessor(
   try {
     const there = mayCome ? tablesOf(names, families) : tablesIn(kernel, names, families);
     isLeft = there.length > 0;
-    return isLeft ? { mode: leftByNftables(kernel, there), close: () => kernel.close() } : undefined;
+    return isLeft ? { mode: leftByNftables(kernel, there, keeps), close: () => kernel.close() } : undefined;
   } finally {
     if (!isLeft) kernel.close();
   }
 }
 
 /** undefined for a kernel without nftables, which has no tables. */
-function nftablesFor(names: readonly string[], platform: Platform): OpenNftables | undefined {
+export function nftablesFor(names: readonly string[], platform: Platform): OpenNftables | undefined {
   try {
     return platform.kernel.openNftables();
   } catch (error) {
@@ -134,7 +138,11 @@ export function proxyTables(platform: Platform, families: readonly Family[]): Re
   }
 }
 
-function tablesIn(kernel: OpenNftables, names: readonly string[], families: readonly Family[]): readonly TableId[] {
+export function tablesIn(
+  kernel: OpenNftables,
+  names: readonly string[],
+  families: readonly Family[],
+): readonly TableId[] {
   return tablesOf(names, families).filter(({ family, table }) => kernel.hasTable(family, table));
 }
 
@@ -221,6 +229,8 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
     if (kernel === undefined) return signs;
     try {
       for (const { family, table } of tablesIn(kernel, names, input.families ?? FAMILIES)) {
+        // It is kept until the takeover is confirmed.
+        if (kernel.isDormant(family, table)) continue;
         const who = table === PROXY_TABLES.ours ? 'slicewire' : 'kube-proxy';
         const what = `the ${family} nftables table ${table} came back`;
         signs.push({ who: `${who} in nftables mode`, what, stays: true });
@@ -276,7 +286,7 @@ async function mayHaveServers(machine: Machine): Promise<boolean> {
 }
 
 /** True when a proxy in IPVS mode left something: its device shows that, or where another program removed the device, sets do. Loads no kernel module. */
-async function hasIpvsLeftovers(machine: Machine): Promise<boolean> {
+export async function hasIpvsLeftovers(machine: Machine): Promise<boolean> {
   return (await machine.hasServiceDevice()) || (await hasProxySets(machine, FAMILIES));
 }
 

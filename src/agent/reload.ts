@@ -22,6 +22,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { emitModeWarning, warnOfMode } from './choose-mode.ts';
 import { ConfigFollower } from './config-follower.ts';
+import { Datapath } from './datapath/datapath.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
 import { runGeneration } from './generation.ts';
 import { logKeptOomScore } from './log-lines.ts';
@@ -31,6 +32,7 @@ import type { Recordings } from './recording/recordings.ts';
 import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
 import { SyncLog } from './sync-log.ts';
+import { Takeover } from './takeover/takeover.ts';
 
 /** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
 const UNUSABLE = [ConfigError, CannotRun, KubeconfigUnusable, ManifestsUnusable];
@@ -81,6 +83,8 @@ export class Reloader {
   readonly #faults: FaultLog;
   readonly #syncLog: SyncLog;
   observers: Observers | undefined;
+  #takeover: Takeover | undefined;
+  readonly #datapath: Datapath;
   /** Failures to adapt to a change of the node; each check of the node tries again. */
   readonly #unadapted: TroubleLog;
   /** The Node or this machine changed: the same configuration needs another generation. */
@@ -90,6 +94,7 @@ export class Reloader {
   constructor(options: RunOptions) {
     const { log } = options;
     this.#options = options;
+    this.#datapath = new Datapath({ sockets: options.platform.process.datapath, machine: options.platform.machine });
     this.#unadapted = new TroubleLog({ log, clock: realClock, level: 'warn' });
     this.#supervisor = new SupervisorState(log);
     this.#faults = new FaultLog({ log, clock: realClock });
@@ -113,6 +118,7 @@ export class Reloader {
     } finally {
       this.#faults.flush();
       this.#syncLog.summarize();
+      this.#datapath.close();
       await this.observers?.close();
       await this.#options.recordings.close();
     }
@@ -151,9 +157,10 @@ export class Reloader {
     };
     const running = await this.#feedFor(config, former, AbortSignal.any([signal, building.signal]));
     const observers = await this.#observersFor(running.feed, config);
+    const takeover = this.#takeoverOf(observers);
     let agent: Agent;
     try {
-      agent = await this.#build(config, { running, observers, former, building: building.signal });
+      agent = await this.#build(config, { running, observers, takeover, former, building: building.signal });
     } catch (error) {
       if (running !== former?.running) running.stop.abort();
       throw error;
@@ -161,14 +168,15 @@ export class Reloader {
     this.#wake = () => undefined;
     this.#unadapted.over({ text: 'the agent could adapt to the change of this node' });
     if (former !== undefined) await this.#end(former, running);
+    await this.#placeProbe(running.feed, config);
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
     if (former !== undefined) warnOfMode(config, former.config, this.#options.log);
     emitModeWarning(config, former?.config, observers.events);
-    return this.#start({ agent, config, running, observers, former });
+    return this.#start({ agent, config, running, observers, takeover, former });
   }
 
-  async #build(config: Config, { running, observers, former, building }: BuildInput): Promise<Agent> {
+  async #build(config: Config, { running, observers, takeover, former, building }: BuildInput): Promise<Agent> {
     const { signal, log, platform } = this.#options;
     return await startAgent(running.feed, {
       platform,
@@ -178,6 +186,8 @@ export class Reloader {
       recorder: this.#options.recordings.hooks,
       mustHave: former?.agent.onNode.families ?? [],
       former: former?.config.mode,
+      keepsTables: takeover.keepsTables(config),
+      beforeWrite: takeover.beforeWrite,
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
       onPorts: observers.onPorts,
@@ -197,7 +207,7 @@ export class Reloader {
     if (former.running !== running) former.running.stop.abort();
   }
 
-  #start({ agent, config, running, observers, former }: StartInput): Generation {
+  #start({ agent, config, running, observers, takeover, former }: StartInput): Generation {
     const { log, signal, platform, onConfig } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
@@ -214,12 +224,15 @@ export class Reloader {
       agent.sweeper.inherit(former.agent.sweeper.handOver());
     }
     running.feed.cache.touchAll();
+    const until = AbortSignal.any([signal, stop.signal]);
+    takeover.begin(agent, config, until);
     const ended = runGeneration(agent, {
       platform,
+      takeover,
       config,
       log,
       syncLog: this.#syncLog,
-      signal: AbortSignal.any([signal, stop.signal]),
+      signal: until,
       observers,
       recorder: this.#options.recordings.hooks,
       onSynced: () => {
@@ -313,6 +326,30 @@ export class Reloader {
     return observers;
   }
 
+  #takeoverOf(observers: Observers): Takeover {
+    const { log, platform } = this.#options;
+    this.#takeover ??= new Takeover({
+      platform,
+      clock: realClock,
+      log,
+      datapath: this.#datapath,
+      unhealthy: () => observers.health.state.reasons.healthz,
+      verify: observers.verify,
+      onStage: (stage, news) => observers.takeover(stage, news),
+      onAgain: () => {
+        this.#isOutdated = true;
+        this.#wake();
+      },
+    });
+    return this.#takeover;
+  }
+
+  /** Adds the Service through which the agent asks itself, where something asks for it. */
+  async #placeProbe(feed: ObjectFeed, { takeover, datapathAddresses, nodeName }: Config): Promise<void> {
+    if (takeover.how === 'none') return;
+    for (const event of await this.#datapath.open(datapathAddresses, nodeName)) feed.place(event);
+  }
+
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
     const { log, platform } = this.#options;
     await platform.process.setOomScore(oomScoreAdj).catch((error) => logKeptOomScore(error, log));
@@ -327,12 +364,14 @@ export class Reloader {
 interface BuildInput {
   readonly running: RunningFeed;
   readonly observers: Observers;
+  readonly takeover: Takeover;
   readonly former: Generation | undefined;
   readonly building: AbortSignal;
 }
 
 interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
   readonly observers: Observers;
+  readonly takeover: Takeover;
   /** The generation that has ended. */
   readonly former: Generation | undefined;
 }

@@ -51,6 +51,7 @@ export async function syncOnce(
     const beforeWrite = async () => {
       await mayWrite();
       hasWritten = true;
+      return undefined;
     };
     const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite };
     const agent = await startAgent(feed, options);

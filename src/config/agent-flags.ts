@@ -4,7 +4,7 @@
  */
 import { SCHEDULERS } from '../proxy/model/ipvs-scheduler.ts';
 import { MODE_NAMES } from '../proxy/model/modes.ts';
-import { AUTO, CONTENT_TYPES, FAILOVERS } from './config.ts';
+import { AUTO, CONTENT_TYPES, FAILOVERS, TAKEOVERS } from './config.ts';
 import { type FlagGroup, hidden, option } from './flags.ts';
 
 const MODE_WORDS = [...MODE_NAMES, AUTO];
@@ -159,6 +159,23 @@ const FAILOVER: FlagGroup = {
   ],
 };
 
+const TAKEOVER: FlagGroup = {
+  title: 'Takeover',
+  flags: [
+    option(
+      '--takeover <how>',
+      'none, or confirm: keep what another proxy has in the kernel, check whether the new rules serve, and bring it back where they do not',
+      { initial: 'none', values: TAKEOVERS },
+    ),
+    option('--takeover-window <duration>', 'with --takeover=confirm: how long the checks last', { initial: '60s' }),
+    option(
+      '--datapath-addresses <list>',
+      'addresses that nobody else uses, one per family, through which the agent asks itself',
+      { initial: '192.0.2.80,2001:db8::80' },
+    ),
+  ],
+};
+
 /** A flag of every command that serves HTTP. */
 export const MAX_CONNECTIONS_PER_CLIENT = option(
   '--max-connections-per-client <n>',
@@ -295,6 +312,7 @@ export const AGENT_FLAGS: readonly FlagGroup[] = [
   IPVS,
   CONNTRACK,
   FAILOVER,
+  TAKEOVER,
   SERVING,
   HISTORY,
   PROCESS,

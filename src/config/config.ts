@@ -65,6 +65,15 @@ export interface RecordingConfig {
 /** With `confirm`, endpoints of a Node get no new connections while the agent finds that nothing there answers. */
 export const FAILOVERS = ['none', 'confirm'] as const;
 
+/** With `confirm`, what a predecessor has in the kernel comes back where the agent's rules do not serve. */
+export const TAKEOVERS = ['none', 'confirm'] as const;
+
+export interface TakeoverConfig {
+  readonly how: (typeof TAKEOVERS)[number];
+  /** Milliseconds from the first complete sync to the confirmation. */
+  readonly window: number;
+}
+
 /** The value of --mode with which the agent chooses a mode when it starts. kube-proxy has no such value. */
 export const AUTO = 'auto';
 
@@ -97,6 +106,9 @@ export interface Config {
   readonly serviceMetrics: boolean;
   /** The treatment of Nodes that do not answer. */
   readonly failover: (typeof FAILOVERS)[number];
+  readonly takeover: TakeoverConfig;
+  /** Addresses through which the agent asks itself, one for each family at most. */
+  readonly datapathAddresses: readonly Address[];
   /** Milliseconds. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: number;

@@ -17,6 +17,7 @@ import {
   type NodePortAddresses,
   type RecordingConfig,
   type SourceConfig,
+  TAKEOVERS,
 } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './file-fields.ts';
@@ -105,6 +106,11 @@ function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'mo
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
     failover: readChoice(read, 'failover', { initial: 'none', choices: FAILOVERS }),
+    takeover: {
+      how: readChoice(read, 'takeover', { initial: 'none', choices: TAKEOVERS }),
+      window: readPositive(read, 'takeover-window', '60s'),
+    },
+    datapathAddresses: readDatapathAddresses(read),
     serviceMetrics: isOn(read, 'service-metrics', false),
     countsConnections: isOn(read, 'nftables-count-connections', false),
     ...readPeriods(read, inMode),
@@ -202,6 +208,20 @@ function readBindAddress(read: FlagReader): Address | undefined {
   const address = parseAddress(text);
   if (address === undefined) read.fault('bind-address', 'must be an IP address');
   return address === '0.0.0.0' || address === '::' ? undefined : address;
+}
+
+function readDatapathAddresses(read: FlagReader): readonly Address[] {
+  const flag = 'datapath-addresses';
+  const texts = (read.text(flag) ?? '192.0.2.80,2001:db8::80').split(',').filter((text) => text !== '');
+  const addresses: Address[] = [];
+  for (const text of texts) {
+    const address = parseAddress(text);
+    if (address === undefined) read.fault(flag, `${text} is not an IP address`);
+    else if (addresses.some((one) => familyOf(one) === familyOf(address)))
+      read.fault(flag, `${text} is the second address of its family`);
+    else addresses.push(address);
+  }
+  return addresses;
 }
 
 const DEFAULT_SCHEDULER = 'rr';

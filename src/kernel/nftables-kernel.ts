@@ -274,8 +274,17 @@ export interface NftTables {
   hasTable(family: Family, table: string): boolean;
   /** The keys of a set's elements; empty when the set does not exist. Throws when it cannot be read. */
   keys(family: Family, table: string, set: string): Promise<readonly Latin1Bytes[]>;
-  /** Throws when it cannot be deleted. */
-  deleteTable(family: Family, table: string): void;
+  /** Whether there is such a table that the kernel calls for no packet. Throws when the kernel does not answer. */
+  isDormant(family: Family, table: string): boolean;
+  /** Changes tables that exist, all in one transaction. Throws when the kernel refuses it; nothing is changed then. */
+  changeTables(changes: readonly TableChange[]): void;
+}
+
+/** A table, and what becomes of it. The kernel calls a dormant one for no packet, and keeps all that is in it (`flags dormant` of nft(8)). */
+export interface TableChange {
+  readonly family: Family;
+  readonly table: string;
+  readonly to: 'dormant' | 'awake' | 'gone';
 }
 
 /** This kernel lacks a part that nftables mode needs, or denies permission. */

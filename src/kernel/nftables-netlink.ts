@@ -4,9 +4,9 @@ import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART,
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { readElement, readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
+import { readElement, readElements, readSets, tableFacts, tableHandle } from '../../native/nft/listings.ts';
 import { elementAt } from '../../native/nft/sets.ts';
-import { deleteChain, deleteTable } from '../../native/nft/table-requests.ts';
+import { deleteChain, deleteTable, setDormant } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest, NO_NFTABLES } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
@@ -29,6 +29,7 @@ import {
   type NftWrite,
   type NftWriter,
   TABLE,
+  type TableChange,
   type TablePresence,
 } from './nftables-kernel.ts';
 import { readAnyTable, readPart, readTable, TableLookups } from './nftables-reading.ts';
@@ -225,8 +226,15 @@ export class NftNetlink implements NftKernel, NftTables, AnyTables {
     return milliseconds === undefined ? undefined : milliseconds / 1000;
   }
 
-  deleteTable(family: Family, table: string): void {
-    const [error] = commit(this.#sockets.main, [deleteTable({ family, table })]);
+  isDormant(family: Family, table: string): boolean {
+    return tableFacts(this.#sockets.main, { family, table })?.isDormant === true;
+  }
+
+  changeTables(changes: readonly TableChange[]): void {
+    const requests = changes.map(({ to, ...id }) =>
+      to === 'gone' ? deleteTable(id) : setDormant(id, to === 'dormant'),
+    );
+    const error = commit(this.#sockets.main, requests).find((one) => one !== undefined);
     if (error !== undefined) throw error;
   }
 

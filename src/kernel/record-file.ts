@@ -20,6 +20,8 @@ import { namespaceCookie } from '../../native/network-namespace.ts';
 
 /** The file, behind an interface. */
 export interface RecordFile {
+  /** Its name, for people. */
+  path(): string;
   /** The boot and the network namespace of this process, as text without a line feed. Throws when the kernel does not know them. */
   place(): string;
   /** undefined where there is none. Throws when it cannot be read, or when others could have written or read it. */
@@ -32,20 +34,26 @@ export interface RecordFile {
 
 /** The folder of such files, in the kernel's memory (tmpfs). */
 export const RECORD_FOLDER = '/run/slicewire';
-/** Bytes of the longest file that is read. */
+/** Bytes of the longest file that is read, by default. */
 const MAX_FILE_BYTES = 64 * 1024;
 /** The bits of a file's mode that let others read or write, and those that let others write. */
 const OTHERS = 0o077;
 const WRITABLE = 0o022;
 
-/** The record of the ruleset in this network namespace. Several namespaces of a machine may have an agent each. */
+/** The record of the ruleset in this network namespace. */
 export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
-  const path = () => `${folder}/ruleset-${statSync('/proc/self/ns/net').ino}`;
+  return recordFile('ruleset', { folder });
+}
+
+/** The file of this name for this network namespace: several namespaces of a machine may have an agent each. `room`: bytes of the longest one. */
+export function recordFile(name: string, { folder = RECORD_FOLDER, room = MAX_FILE_BYTES } = {}): RecordFile {
+  const path = () => `${folder}/${name}-${statSync('/proc/self/ns/net').ino}`;
   return {
+    path,
     place: () => `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${namespaceCookie()}`,
     read() {
       if (!isOurs(folder)) return undefined;
-      return textOf(path());
+      return textOf(path(), room);
     },
     write(text) {
       mkdirSync(folder, { mode: 0o700, recursive: true });
@@ -86,7 +94,7 @@ function whyNotOurs(folder: string): string | undefined {
   return whyNotOwn(folder, found);
 }
 
-function textOf(path: string): string | undefined {
+function textOf(path: string, room: number): string | undefined {
   const descriptor = opened(path);
   if (descriptor === undefined) return undefined;
   try {
@@ -95,9 +103,9 @@ function textOf(path: string): string | undefined {
     const problem = whyNotOwn(path, found);
     if (problem !== undefined) throw new Error(problem);
     if ((found.mode & OTHERS) !== 0) throw new Error(`other users may use ${path} (mode ${octal(found.mode)})`);
-    const buffer = Buffer.alloc(MAX_FILE_BYTES);
+    if (found.size >= room) throw new Error(`${path} is longer than ${room} bytes`);
+    const buffer = Buffer.alloc(found.size);
     const length = readSync(descriptor, buffer);
-    if (length === MAX_FILE_BYTES) throw new Error(`${path} is longer than ${MAX_FILE_BYTES} bytes`);
     return buffer.toString('utf8', 0, length);
   } finally {
     closeSync(descriptor);

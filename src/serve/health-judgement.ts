@@ -35,7 +35,13 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
   const [hanging, unverified, watches] = [hangs(at), unverifiedRules(at), failingWatches(at)];
   const reasons = {
     livez: hanging,
-    readyz: [...hanging, ...untilFirstSync(at, () => true), ...failing(at), ...unverified],
+    readyz: [
+      ...hanging,
+      ...untilFirstSync(at, () => true),
+      ...failing(at),
+      ...unverified,
+      ...(record.unconfirmed === undefined ? [] : [record.unconfirmed]),
+    ],
     healthz: [
       ...hanging,
       ...untilFirstSync(at, ({ isLate }) => !isLate),
@@ -223,4 +229,6 @@ export interface HealthRecord {
   readonly beside: string | undefined;
   /** A sentence about another program that changes our rules again and again; undefined without one. */
   readonly fight: string | undefined;
+  /** A sentence while the takeover of this node is not confirmed: the next node waits for that. */
+  readonly unconfirmed: string | undefined;
 }

@@ -52,6 +52,7 @@ export class Health {
       refused: [],
       beside: undefined,
       fight: undefined,
+      unconfirmed: undefined,
     };
     this.tune(settings);
   }
@@ -126,6 +127,11 @@ export class Health {
   /** A sentence about another program that changes our rules again and again; undefined when none does any more. */
   fights(sentence: string | undefined): void {
     this.#record.fight = sentence;
+  }
+
+  /** A sentence while the takeover of this node is not confirmed; undefined once it is decided. */
+  takeover(sentence: string | undefined): void {
+    this.#record.unconfirmed = sentence;
   }
 
   /** A check of the kernel is done, whatever it found. */

@@ -85,6 +85,7 @@ export const READ = {
   slicewire_watch_failing: ['gauge', '1 while the watch of a kind fails', 'kind'],
   slicewire_failover_suspects: ['gauge', 'Nodes that do not answer, whose endpoints get no new connections'],
   slicewire_failover_ejections_total: ['counter', 'Times that a Node became such a suspect'],
+  slicewire_takeover: ['gauge', '1 for the stage of the takeover of this node (--takeover=confirm)', 'stage'],
   slicewire_services_refused: ['gauge', 'Services that the kernel refuses; their former rules stay'],
   slicewire_programmed_behind_services: [
     'gauge',

@@ -47,6 +47,7 @@ class Node {
   }
 
   readonly #file: RecordFile = {
+    path: () => '',
     place: () => this.place,
     read: () => {
       if (this.failure !== undefined) throw this.failure;

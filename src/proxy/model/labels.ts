@@ -55,6 +55,9 @@ export const TOPOLOGY_ANNOTATIONS = [
 /** On a Service: its scheduler in IPVS mode, as `SchedulerText`. */
 export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 
+/** On a Node: another value than before tells the agent to try a takeover again that it took back. */
+export const TAKEOVER_ANNOTATION = 'slicewire.dev/takeover';
+
 /** On a Node of the control plane. */
 export const CONTROL_PLANE_LABELS = [
   'node-role.kubernetes.io/control-plane',

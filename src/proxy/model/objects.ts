@@ -98,6 +98,8 @@ export interface NodeView {
   readonly podCIDRs: readonly Cidr[];
   /** Load balancers may send traffic to the node: it is not terminating, and no autoscaler is about to delete it (docs/semantics.md 9.4). */
   readonly isEligible: boolean;
+  /** Its annotation slicewire.dev/takeover; absent where it has none. */
+  readonly takeover?: string;
   /** Names of other Nodes that do not answer this one, sorted (docs/semantics.md 3.6); absent where there are none. */
   readonly suspects?: readonly string[];
 }

@@ -14,7 +14,7 @@ import { type Fault, isNeededFirst, type NodeView, type ServiceKey } from '../mo
 import type { ModelChanges, ModelObjects, ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
-import type { FailedStep, Plan } from '../reconcile/step.ts';
+import type { ApplyReport, FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type OnPlan, type RefusedOwners, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './sync-results.ts';
@@ -54,8 +54,8 @@ export interface SyncParts {
     ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ) => void;
-  /** Awaited before plans are made and applied. A rejection makes the sync fail. */
-  readonly beforeWrite?: () => Promise<void>;
+  /** Awaited before plans are made and applied. Nothing is written where it returns a report, which is then that of the sync. A rejection makes the sync fail. */
+  readonly beforeWrite?: () => Promise<ApplyReport | undefined>;
   /** Called with each plan before it is applied. */
   readonly onPlan?: OnPlan;
   /** Called with the Services that were written before all others. */
@@ -224,7 +224,8 @@ export class SyncLoop {
 
   async #write(signal: AbortSignal) {
     const { mode, beforeWrite, onPlan = noop } = this.#parts;
-    await beforeWrite?.();
+    const instead = await beforeWrite?.();
+    if (instead !== undefined) return instead;
     return await applyIsolating(mode, this.#refused.services, { onPlan, signal });
   }
 

@@ -141,12 +141,13 @@ describe('a predecessor', () => {
         return tables.has(family);
       },
       keys: () => Promise.resolve([]),
-      deleteTable(family) {
-        if (family === 'IPv6') {
+      isDormant: () => false,
+      changeTables([change]) {
+        if (change?.family === 'IPv6') {
           isBroken = true;
           throw new Error('EBUSY: resource busy');
         }
-        tables.delete(family);
+        if (change !== undefined) tables.delete(change.family);
       },
     };
     const ids = (['IPv4', 'IPv6'] as const).map((family) => ({ family, table: 'kube-proxy' }));

@@ -44,8 +44,8 @@ export class RecordedNode {
     this.#recorded = recorded;
   }
 
-  static async create(recorded: Recorded): Promise<RecordedNode> {
-    const lab = await Lab.create({ commands: shellCommands, pods: 1, remotePods: 0, signal: NEVER });
+  static async create(recorded: Recorded, { pods = 1 } = {}): Promise<RecordedNode> {
+    const lab = await Lab.create({ commands: shellCommands, pods, remotePods: 0, signal: NEVER });
     return new RecordedNode(lab, await mkdtemp(join(tmpdir(), 'slicewire-of-kube-proxy-')), recorded);
   }
 
@@ -114,6 +114,11 @@ export class RecordedNode {
   /** `slicewire shadow` on the node. */
   watch(...words: readonly string[]): AgentProcess {
     return startAgent(this.lab, ['shadow', '--manifests', this.#folder, ...settings(this.#recorded.mode), ...words]);
+  }
+
+  /** `slicewire run` on the node, in place of kube-proxy. */
+  run(...words: readonly string[]): AgentProcess {
+    return startAgent(this.lab, ['run', '--manifests', this.#folder, ...settings(this.#recorded.mode), ...words]);
   }
 
   /** The findings of the shadow; undefined before it answers. */

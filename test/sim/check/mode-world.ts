@@ -115,9 +115,12 @@ function predecessorsOf({ nft, iptables, ipvs }: ModeKernels, mode: ModeName): M
   const tables: NftTables = {
     hasTable: (family) => nft.tables.has(family),
     keys: () => Promise.resolve([]),
-    deleteTable(family) {
-      nft.tables.delete(family);
-      nft.options.onCommit?.(family);
+    isDormant: () => false,
+    changeTables(changes) {
+      for (const { family } of changes) {
+        nft.tables.delete(family);
+        nft.options.onCommit?.(family);
+      }
     },
   };
   const left = FAMILIES.filter((family) => nft.tables.has(family)).map((family) => ({ family, table: 'slicewire' }));

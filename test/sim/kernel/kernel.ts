@@ -17,7 +17,7 @@ import { simOpenRules } from './iptables/rules-socket.ts';
 import { SimIpvs } from './ipvs/ipvs.ts';
 import { SimMachine } from './machine.ts';
 import { SimNftables } from './nft/sim-nftables.ts';
-import { SimRecord } from './record.ts';
+import { NO_RECORD, SimRecord } from './record.ts';
 import { SimSettings } from './settings.ts';
 
 export interface KernelOptions {
@@ -107,6 +107,7 @@ export class SimKernel {
       openFlowTable: this.conntrack.open(process, settings),
       settings,
       record: this.record.file(process),
+      takeover: { state: NO_RECORD, kept: NO_RECORD },
       removeLeftTraces: () => process.call({ what: 'look for traces', effect: () => [], fail: () => [] }),
     };
   }

@@ -5,6 +5,17 @@ import { fileFailure } from './failures.ts';
 
 const PATH = '/run/slicewire/ruleset';
 
+/** Simulated agents take over without a confirmation. */
+export const NO_RECORD: RecordFile = {
+  path: () => '',
+  place: () => '',
+  read: () => undefined,
+  write: () => {
+    throw new Error('nothing keeps this file');
+  },
+  remove: () => false,
+};
+
 export class SimRecord {
   /** undefined: there is none. */
   text: string | undefined;
@@ -21,6 +32,7 @@ export class SimRecord {
         },
       });
     return {
+      path: () => PATH,
       place: () => this.place,
       read: () => call('read', () => this.text),
       write: (text) =>

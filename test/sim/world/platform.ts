@@ -54,6 +54,10 @@ export function simPlatform(
           fail: () => 'unknown',
           mayOutlive: true,
         }),
+      datapath: {
+        reach: () => Promise.resolve({ kind: 'unroutable', cause: 'simulated nodes have no such sockets' }),
+        answer: () => Promise.reject(new Error('simulated nodes have no such sockets')),
+      },
       setOomScore: (score) =>
         process.call({
           what: `set the OOM score to ${score}`,

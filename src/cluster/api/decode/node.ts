@@ -1,7 +1,7 @@
 /** A v1 Node → the fields that a proxy reads, and those that `slicewire fleet` reads. */
 import { type Address, type Cidr, parseAddress } from '../../../base/address.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
-import { ZONE_LABEL } from '../../../proxy/model/labels.ts';
+import { TAKEOVER_ANNOTATION, ZONE_LABEL } from '../../../proxy/model/labels.ts';
 import { compact, type NodeView } from '../../../proxy/model/objects.ts';
 import { type Decoded, FaultList, parse, readCidrs } from './checks.ts';
 import { type ApiNode, fleetNodeSchema, nodeSchema } from './schema.ts';
@@ -27,10 +27,12 @@ function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
     }
   }
   const podCIDRs = readPodCidrs(api.spec, faults);
-  const { labels, deletionTimestamp } = api.metadata;
+  const { labels, annotations, deletionTimestamp } = api.metadata;
+  const takeover = annotations?.[TAKEOVER_ANNOTATION];
   const isBeingDeleted = (api.spec?.taints ?? []).some(({ key }) => key === DELETION_TAINT);
   const isEligible = (deletionTimestamp ?? '') === '' && !isBeingDeleted;
-  return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
+  const zone = labels?.[ZONE_LABEL] ?? '';
+  return { name, zone, addresses, podCIDRs, isEligible, ...(takeover === undefined ? {} : { takeover }) };
 }
 
 /** A Node whose agent the fleet waits for. */

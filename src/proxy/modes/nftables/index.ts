@@ -155,12 +155,15 @@ const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePo
   'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
 };
 
-/** The predecessor mode of these tables. It desires nothing: all of them are removed. */
-export function tablesPredecessor(kernel: NftTables, tables: readonly TableId[]): Mode {
+/**
+ * The predecessor mode of these tables. It desires nothing: all of them are removed. With `keeps` they become dormant instead: until a takeover is
+ * confirmed, the way back is to wake them.
+ */
+export function tablesPredecessor(kernel: NftTables, tables: readonly TableId[], keeps = false): Mode {
   return familiesMode({
     name: 'nftables',
     readsApart: true,
-    families: tables.map((id) => new PredecessorTable(kernel, id)),
+    families: tables.map((id) => new PredecessorTable(kernel, id, keeps)),
   });
 }
 
@@ -169,12 +172,14 @@ class PredecessorTable implements FamilyMode {
   readonly compared = 0;
   readonly #kernel: NftTables;
   readonly #id: TableId;
-  /** Undefined until it was read. */
+  readonly #keeps: boolean;
+  /** Whether there is something to do. Undefined until it was read. */
   #exists: boolean | undefined;
 
-  constructor(kernel: NftTables, id: TableId) {
+  constructor(kernel: NftTables, id: TableId, keeps: boolean) {
     this.#kernel = kernel;
     this.#id = id;
+    this.#keeps = keeps;
   }
 
   get family(): Family {
@@ -196,7 +201,7 @@ class PredecessorTable implements FamilyMode {
     const { family, table } = this.#id;
     const exists = this.#kernel.hasTable(family, table);
     const udpFrontends = exists ? await this.#udpFrontends() : [];
-    this.#exists = exists;
+    this.#exists = exists && !(this.#keeps && this.#kernel.isDormant(family, table));
     return { drift: [], udpFrontends };
   }
 
@@ -213,7 +218,7 @@ class PredecessorTable implements FamilyMode {
   plan(): FamilyPlan {
     if (this.#exists !== true) return { steps: [], apply: () => Promise.resolve(NOTHING_TO_DO) };
     return {
-      steps: [stepOf(this.#id)],
+      steps: [stepOf(this.#id, this.#keeps ? 'dormant' : 'gone')],
       apply: (signal) => {
         signal.throwIfAborted();
         // The kernel is read again after the write.
@@ -225,7 +230,7 @@ class PredecessorTable implements FamilyMode {
 
   #remove(): ApplyReport {
     try {
-      this.#kernel.deleteTable(this.#id.family, this.#id.table);
+      this.#kernel.changeTables([{ ...this.#id, to: this.#keeps ? 'dormant' : 'gone' }]);
       return { ...NOTHING_TO_DO, applied: 1 };
     } catch (error) {
       return failedReport(nameOf(this.#id), causeOf(error));
@@ -241,7 +246,7 @@ class PredecessorTable implements FamilyMode {
     const { key: name } = nameOf(this.#id);
     const remove = () => {
       if (!this.#kernel.hasTable(family, table)) return [];
-      this.#kernel.deleteTable(family, table);
+      this.#kernel.changeTables([{ family, table, to: 'gone' }]);
       return [name];
     };
     return { name, remove: () => Promise.try(remove) };
@@ -253,13 +258,13 @@ function nameOf({ family, table }: TableId): StepName {
   return { key: `${family} nftables table ${table}`, family, kind: 'kernel' };
 }
 
-function stepOf(id: TableId): Step {
+function stepOf(id: TableId, to: 'dormant' | 'gone'): Step {
   return {
     ...nameOf(id),
-    action: 'remove',
+    action: to === 'gone' ? 'remove' : 'update',
     phase: 'remove rules',
     owner: undefined,
     concerns: () => [],
-    lines: () => [],
+    lines: () => (to === 'gone' ? [] : ['+ flags dormant']),
   };
 }
