@@ -109,6 +109,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       .concat(
         'src/inspect/wire/',
         'src/inspect/explain/',
+        'src/agent/datapath/',
         'src/agent/failover/',
         'src/inspect/overview/',
         'src/agent/programmed/',
@@ -236,6 +237,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     modules: ['node:net'],
   },
   'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
+  'src/agent/datapath/': { imports: ['src/proxy/model/'], modules: ['node:crypto', 'node:net'] },
   'src/telemetry/': {
     imports: ['src/proxy/model/'],
     types: ['src/serve/clients.ts'],
@@ -259,6 +261,10 @@ const RULES: Readonly<Record<string, Rule>> = {
       'src/kernel/',
     ].concat('src/proxy/modes/netfilter/'),
     types: ['src/proxy/modes/'],
+  },
+  'src/proxy/modes/way-back/': {
+    imports: ['src/proxy/modes/families.ts', 'src/proxy/modes/netfilter/', 'src/proxy/modes/virtual-servers/'],
+    types: ['src/proxy/modes/mode.ts', 'src/kernel/'],
   },
   'src/proxy/modes/nft-table/': { imports: [...PURE, 'src/kernel/'], types: ['src/proxy/modes/'] },
   'src/proxy/modes/iptables/': {

@@ -94,7 +94,10 @@ export class Reloader {
   constructor(options: RunOptions) {
     const { log } = options;
     this.#options = options;
-    this.#datapath = new Datapath({ sockets: options.platform.process.datapath, machine: options.platform.machine });
+    this.#datapath = new Datapath({
+      sockets: options.platform.process.datapath,
+      addresses: options.platform.machine.addresses,
+    });
     this.#unadapted = new TroubleLog({ log, clock: realClock, level: 'warn' });
     this.#supervisor = new SupervisorState(log);
     this.#faults = new FaultLog({ log, clock: realClock });

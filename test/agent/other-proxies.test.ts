@@ -115,16 +115,18 @@ describe('another service proxy', () => {
 describe('a look for other service proxies', () => {
   interface World {
     readonly tables?: readonly string[];
+    readonly dormant?: readonly string[];
     /** In IPv4. */
     readonly hasServiceAddress?: boolean;
     readonly sets?: readonly string[];
     readonly hasNftables?: boolean;
   }
 
-  function platformOf({ tables = [], hasServiceAddress = false, sets = [], hasNftables = true }: World) {
+  function platformOf({ tables = [], dormant = [], hasServiceAddress = false, sets = [], hasNftables = true }: World) {
     const opened = { count: 0, open: 0 };
     const kernel = {
       hasTable: (family: string, table: string) => tables.includes(`${family} ${table}`),
+      isDormant: (family: string, table: string) => dormant.includes(`${family} ${table}`),
       close: () => {
         opened.open -= 1;
       },
@@ -169,6 +171,12 @@ describe('a look for other service proxies', () => {
       assert.deepEqual(names(found), expected, mode);
       assert.equal(opened.open, 0);
     }
+  });
+
+  it('finds no table that is kept until the takeover is confirmed', async () => {
+    const { platform } = platformOf({ tables: ['IPv4 kube-proxy', 'IPv6 kube-proxy'], dormant: ['IPv4 kube-proxy'] });
+    const found = await lookForOthers('nftables', { members: [], platform })(NEVER);
+    assert.deepEqual(names(found), ['kube-proxy in nftables mode: the IPv6 nftables table kube-proxy came back']);
   });
 
   it('finds sets of IPVS mode without addresses, and nothing in a family whose iptables does not work', async () => {

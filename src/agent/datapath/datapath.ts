@@ -2,13 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../base/address.ts';
 import type { SourceEvent } from '../../proxy/model/events.ts';
-import type { Machine } from '../platform.ts';
 import { PROBE_PORT, probeServiceEvents } from './probe-service.ts';
 import type { AnsweringPort, DatapathSockets } from './reach.ts';
 
 export interface DatapathOptions {
   readonly sockets: DatapathSockets;
-  readonly machine: Pick<Machine, 'addresses'>;
+  /** The addresses of this machine's interfaces. */
+  readonly addresses: (family: Family) => Promise<readonly Address[]>;
 }
 
 /** A connection to a reserved address that did not reach the agent. */
@@ -36,8 +36,8 @@ export class Datapath {
   /** Answers at an address of this node, and returns the Service that leads there. `addresses`: the reserved ones. Rejects when it cannot listen. */
   async open(addresses: readonly Address[], nodeName: string): Promise<readonly SourceEvent[]> {
     this.close();
-    const { sockets, machine } = this.#options;
-    const own = (await Promise.all(FAMILIES.map(machine.addresses))).flat();
+    const { sockets } = this.#options;
+    const own = (await Promise.all(FAMILIES.map(this.#options.addresses))).flat();
     const isOwn = (from: string) => own.includes(from as Address) || addresses.includes(from as Address);
     const answering: AnsweringPort[] = [];
     this.#addresses = addresses;

@@ -13,15 +13,7 @@ import { readIpvsSettings } from '../mode-settings.ts';
 import { closeOnError, type OpenNftables, type Platform } from '../platform.ts';
 import { hasIpvsLeftovers, mayNeedTools, nftablesFor, PROXY_TABLES, tablesIn } from '../predecessors.ts';
 import { openTools } from '../usable-families.ts';
-
-/** The state of a predecessor, as plain data. */
-export interface Kept {
-  readonly rules: readonly KeptRules[];
-  /** Empty where nothing was balanced by virtual servers. */
-  readonly servers: readonly KeptServers[];
-  /** Tables of nftables, which stay in the kernel. */
-  readonly tables: readonly TableId[];
-}
+import type { Kept } from './takeover-record.ts';
 
 export interface KeepingInput {
   readonly config: Config;

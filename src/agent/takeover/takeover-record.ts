@@ -3,7 +3,17 @@
  * and needed only for the way back. Both are gone after the next boot, and so are the rules of the predecessor.
  */
 import type { RecordFile } from '../../kernel/record-file.ts';
-import type { Kept } from './keeping.ts';
+import type { TableId } from '../../proxy/modes/nftables/index.ts';
+import type { KeptRules, KeptServers } from '../../proxy/modes/way-back/kept.ts';
+
+/** What a predecessor had in the kernel. */
+export interface Kept {
+  readonly rules: readonly KeptRules[];
+  /** Empty where nothing was balanced by virtual servers. */
+  readonly servers: readonly KeptServers[];
+  /** Tables of nftables, which stay in the kernel. */
+  readonly tables: readonly TableId[];
+}
 
 /** A Service that answered before the takeover. */
 export interface Sampled {
