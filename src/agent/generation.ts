@@ -11,6 +11,8 @@ import { SyncScheduler } from '../proxy/sync/scheduler.ts';
 import { SyncStatus } from '../proxy/sync/sync-results.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import type { Datapath } from './datapath/datapath.ts';
+import { watchDatapath } from './datapath-watch.ts';
 import { watchFailover } from './failover.ts';
 import { firstPeriod, KernelWatch, ReadBudget } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
@@ -62,6 +64,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   }).then(() => aborted(signal));
   request();
   const takingOver = options.takeover.watch(signal, () => request(true));
+  const asking = watchDatapath(agent, { ...options, clock, onRound: observers.askedPaths }).then(() => aborted(signal));
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const others = watchOthers({
@@ -79,6 +82,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
       others,
       failover,
       takingOver,
+      asking,
       feed.source.then(() => aborted(signal)),
     ]);
   } finally {
@@ -152,6 +156,7 @@ interface GenerationOptions {
   /** Called when the Node or this machine needs other settings, and thus another generation. */
   readonly onOutdated: () => void;
   readonly takeover: Takeover;
+  readonly datapath: Datapath;
   readonly platform: Platform;
 }
 

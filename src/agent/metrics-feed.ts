@@ -20,6 +20,8 @@ import { Metrics, type ReadName } from '../telemetry/metrics.ts';
 import { type Sample, type Samples, turnedAwaySamples } from '../telemetry/registry.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 import type { Agent } from './agent.ts';
+import type { PathState } from './datapath/path-health.ts';
+import type { AskedPaths } from './datapath-watch.ts';
 import type { ObjectFeed } from './feed.ts';
 import { faultCounts } from './log-lines.ts';
 import type { RelayCounts } from './relay/relay.ts';
@@ -64,6 +66,7 @@ export class MetricsFeed {
   #readPackets = () => Promise.resolve();
   #readConnections = () => Promise.resolve();
   #connections: readonly ConnectionCount[] = [];
+  readonly #paths = new PathCounts();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
   #shape: Shape;
@@ -134,6 +137,11 @@ export class MetricsFeed {
     );
   }
 
+  /** The agent asked itself through its rules. */
+  askedPaths({ paths }: AskedPaths): void {
+    this.#paths.add(paths);
+  }
+
   /** The configuration file was read again. */
   reloaded(result: ReloadResult): void {
     this.#reloads.set(result, (this.#reloads.get(result) ?? 0) + 1);
@@ -151,6 +159,7 @@ export class MetricsFeed {
       health,
       refused,
       takeover,
+      paths: this.#paths,
       relay,
       programmed,
       turnedAway,
@@ -250,6 +259,30 @@ export class PacketTotals {
 }
 
 /** Sources of the samples that are read on each scrape. */
+/** The results of connections through the rules, by path. */
+class PathCounts {
+  readonly #broken = new Map<string, Sample>();
+  readonly #connections = new Map<string, Sample>();
+
+  add(paths: readonly PathState[]): void {
+    for (const { from, family: ip_family, isBroken, kind: result } of paths) {
+      const labels = { from, ip_family };
+      this.#broken.set(`${from} ${ip_family}`, { labels, value: isBroken ? 1 : 0 });
+      const key = `${from} ${ip_family} ${result}`;
+      const value = (this.#connections.get(key)?.value ?? 0) + 1;
+      this.#connections.set(key, { labels: { ...labels, result }, value });
+    }
+  }
+
+  get broken(): readonly Sample[] {
+    return [...this.#broken.values()];
+  }
+
+  get connections(): readonly Sample[] {
+    return [...this.#connections.values()];
+  }
+}
+
 interface SampleSources {
   readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];
@@ -262,6 +295,7 @@ interface SampleSources {
   /** Services that the kernel refuses. */
   readonly refused: () => number;
   readonly takeover: () => TakeoverStage;
+  readonly paths: PathCounts;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
@@ -281,6 +315,7 @@ function metricSamples({
   health,
   refused,
   takeover,
+  paths,
   gaps,
   reloads,
   faults,
@@ -335,6 +370,8 @@ function metricSamples({
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
     slicewire_failover_suspects: () => one(feed().cache.own.suspects.length),
     slicewire_failover_ejections_total: () => one(feed().cache.own.ejections),
+    slicewire_datapath_broken: () => paths.broken,
+    slicewire_datapath_connections_total: () => paths.connections,
     slicewire_takeover: () => STAGES.map((stage) => ({ labels: { stage }, value: takeover() === stage ? 1 : 0 })),
     slicewire_services_refused: () => one(refused()),
     slicewire_programmed_behind_services: () => one(programmed().behind),

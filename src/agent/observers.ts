@@ -21,6 +21,7 @@ import { type MetricsText, metricsHandler, scrapeHandler } from '../serve/metric
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { componentInfo } from './component-info.ts';
+import type { AskedPaths } from './datapath-watch.ts';
 import type { ObjectFeed } from './feed.ts';
 import { programmedAuth } from './fleet-auth.ts';
 import { LivePage } from './live-page.ts';
@@ -210,6 +211,12 @@ export class Observers {
     this.#page.changed();
   }
 
+  /** The agent asked itself through its rules. */
+  readonly askedPaths = (asked: AskedPaths): void => {
+    this.health.brokenPaths(asked.reasons);
+    this.metrics.askedPaths(asked);
+  };
+
   /** A sync was requested. */
   queued(): void {
     this.health.queued();
@@ -282,6 +289,7 @@ function healthSettings(
     watches: feed.watches,
     node: () => feed.cache.node,
     hasNodes: config.source.kind === 'kubernetes',
+    datapathCheck: config.datapathCheck,
   };
 }
 

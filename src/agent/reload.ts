@@ -232,6 +232,7 @@ export class Reloader {
     const ended = runGeneration(agent, {
       platform,
       takeover,
+      datapath: this.#datapath,
       config,
       log,
       syncLog: this.#syncLog,
@@ -348,8 +349,8 @@ export class Reloader {
   }
 
   /** Adds the Service through which the agent asks itself, where something asks for it. */
-  async #placeProbe(feed: ObjectFeed, { takeover, datapathAddresses, nodeName }: Config): Promise<void> {
-    if (takeover.how === 'none') return;
+  async #placeProbe(feed: ObjectFeed, { takeover, datapathCheck, datapathAddresses, nodeName }: Config): Promise<void> {
+    if (takeover.how === 'none' && datapathCheck === 'none') return;
     for (const event of await this.#datapath.open(datapathAddresses, nodeName)) feed.place(event);
   }
 

@@ -4,7 +4,7 @@
  */
 import { SCHEDULERS } from '../proxy/model/ipvs-scheduler.ts';
 import { MODE_NAMES } from '../proxy/model/modes.ts';
-import { AUTO, CONTENT_TYPES, FAILOVERS, TAKEOVERS } from './config.ts';
+import { AUTO, CONTENT_TYPES, DATAPATH_CHECKS, FAILOVERS, TAKEOVERS } from './config.ts';
 import { type FlagGroup, hidden, option } from './flags.ts';
 
 const MODE_WORDS = [...MODE_NAMES, AUTO];
@@ -160,7 +160,7 @@ const FAILOVER: FlagGroup = {
 };
 
 const TAKEOVER: FlagGroup = {
-  title: 'Takeover',
+  title: 'Takeover and data path',
   flags: [
     option(
       '--takeover <how>',
@@ -168,6 +168,11 @@ const TAKEOVER: FlagGroup = {
       { initial: 'none', values: TAKEOVERS },
     ),
     option('--takeover-window <duration>', 'with --takeover=confirm: how long the checks last', { initial: '60s' }),
+    option(
+      '--datapath-check <how>',
+      'none, report: connect through the rules every 2 s, for /healthz/datapath and metrics; or healthz: /healthz depends on it, too',
+      { initial: 'none', values: DATAPATH_CHECKS },
+    ),
     option(
       '--datapath-addresses <list>',
       'addresses that nobody else uses, one per family, through which the agent asks itself',

@@ -26,6 +26,7 @@ export const BESIDE_FILE = [
   'failover',
   'takeover',
   'takeover-window',
+  'datapath-check',
   'datapath-addresses',
   'scrape-bind-address',
   'programmed-authentication',

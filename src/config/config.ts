@@ -74,6 +74,8 @@ export interface TakeoverConfig {
   readonly window: number;
 }
 
+export const DATAPATH_CHECKS = ['none', 'report', 'healthz'] as const;
+
 /** The value of --mode with which the agent chooses a mode when it starts. kube-proxy has no such value. */
 export const AUTO = 'auto';
 
@@ -107,6 +109,8 @@ export interface Config {
   /** The treatment of Nodes that do not answer. */
   readonly failover: (typeof FAILOVERS)[number];
   readonly takeover: TakeoverConfig;
+  /** With `report`, the agent asks itself through its rules; with `healthz` its health depends on the answers, too. */
+  readonly datapathCheck: (typeof DATAPATH_CHECKS)[number];
   /** Addresses through which the agent asks itself, one for each family at most. */
   readonly datapathAddresses: readonly Address[];
   /** Milliseconds. */

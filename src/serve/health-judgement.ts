@@ -6,7 +6,7 @@ import type { Family } from '../base/address.ts';
 import type { SourceKind, WatchStatus } from '../proxy/model/events.ts';
 import type { NodeView } from '../proxy/model/objects.ts';
 
-export type HealthCheck = 'livez' | 'readyz' | 'healthz';
+export type HealthCheck = 'livez' | 'readyz' | 'healthz' | 'datapath';
 
 export interface HealthState {
   /** The answer of `healthz`, regardless of the Node. */
@@ -18,6 +18,8 @@ export interface HealthState {
   readonly reasons: Readonly<Record<HealthCheck, readonly string[]>>;
   /** Sentences that are worth knowing and make nothing unhealthy. */
   readonly notes: readonly string[];
+  /** Whether the ways through the rules are checked at all. */
+  readonly checksDatapath: boolean;
 }
 
 /** Milliseconds that no healthy sync exceeds. With refused Services a sync writes up to 64 times, and each write may wait 5 s for the xtables lock. */
@@ -48,10 +50,13 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
       ...stale(at),
       ...unverified,
       ...watches.reasons,
+      ...(settings.datapathCheck === 'healthz' ? record.brokenPaths : []),
     ],
+    datapath: settings.datapathCheck === 'none' ? [] : record.brokenPaths,
   };
   const families = shown(at, wall);
   return {
+    checksDatapath: settings.datapathCheck !== 'none',
     healthy: reasons.healthz.length === 0,
     nodeEligible: !settings.hasNodes || settings.node()?.isEligible === true,
     families,
@@ -193,6 +198,8 @@ export interface HealthSettings {
   readonly node: () => NodeView | undefined;
   /** Whether there is a cluster, whose Nodes may be ineligible. */
   readonly hasNodes: boolean;
+  /** Whether the ways through the rules are checked, and whether `healthz` depends on them. */
+  readonly datapathCheck: 'none' | 'report' | 'healthz';
 }
 
 /** Times are those of `HealthOptions.now`, but for `lastUpdated`. */
@@ -231,4 +238,6 @@ export interface HealthRecord {
   readonly fight: string | undefined;
   /** A sentence while the takeover of this node is not confirmed: the next node waits for that. */
   readonly unconfirmed: string | undefined;
+  /** A sentence for each way through the rules on which connections fail. */
+  readonly brokenPaths: readonly string[];
 }

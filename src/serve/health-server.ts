@@ -1,4 +1,4 @@
-/** /healthz and /livez as kube-proxy answers them, /readyz in the same form, and /programmed for clients that have the right. */
+/** /healthz and /livez as kube-proxy answers them, /readyz and /healthz/datapath in the same form, and /programmed for clients that have the right. */
 import type { Auth } from './auth.ts';
 import type { Health } from './health.ts';
 import type { HealthCheck, HealthState } from './health-judgement.ts';
@@ -18,6 +18,7 @@ const QUESTIONS: ReadonlyMap<string, HealthCheck> = new Map([
   ['/healthz', 'healthz'],
   ['/livez', 'livez'],
   ['/readyz', 'readyz'],
+  ['/healthz/datapath', 'datapath'],
 ]);
 
 /** Answers every method with the health, as kube-proxy does. */
@@ -27,6 +28,7 @@ export function healthHandler({ health, wall, onAnswer, queries }: HealthServerP
     const question = QUESTIONS.get(path);
     if (question === undefined) return queries === undefined ? NOT_FOUND : queryAnswer(queries, request);
     const { state } = health;
+    if (question === 'datapath' && !state.checksDatapath) return NOT_FOUND;
     const isOk = state.reasons[question].length === 0;
     const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
     onAnswer(question, status);
@@ -60,7 +62,9 @@ function healthBody(state: HealthState, { question, isOk, now }: BodyInput): obj
   );
   const reasons = state.reasons[question];
   // Reasons of the other answers are notes of this one.
-  const others = [...state.reasons.readyz, ...state.reasons.healthz].filter((reason) => !reasons.includes(reason));
+  const others = [...state.reasons.readyz, ...state.reasons.healthz, ...state.reasons.datapath].filter(
+    (reason) => !reasons.includes(reason),
+  );
   const notes = [...new Set([...others, ...state.notes])];
   return {
     lastUpdated: time(isOk || !Number.isFinite(state.lastUpdated) ? now : state.lastUpdated),

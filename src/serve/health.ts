@@ -53,6 +53,7 @@ export class Health {
       beside: undefined,
       fight: undefined,
       unconfirmed: undefined,
+      brokenPaths: [],
     };
     this.tune(settings);
   }
@@ -132,6 +133,11 @@ export class Health {
   /** A sentence while the takeover of this node is not confirmed; undefined once it is decided. */
   takeover(sentence: string | undefined): void {
     this.#record.unconfirmed = sentence;
+  }
+
+  /** A sentence for each way through the rules that is broken. */
+  brokenPaths(sentences: readonly string[]): void {
+    this.#record.brokenPaths = sentences;
   }
 
   /** A check of the kernel is done, whatever it found. */

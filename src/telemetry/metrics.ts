@@ -85,6 +85,19 @@ export const READ = {
   slicewire_watch_failing: ['gauge', '1 while the watch of a kind fails', 'kind'],
   slicewire_failover_suspects: ['gauge', 'Nodes that do not answer, whose endpoints get no new connections'],
   slicewire_failover_ejections_total: ['counter', 'Times that a Node became such a suspect'],
+  slicewire_datapath_broken: [
+    'gauge',
+    '1 while connections of the agent to itself through its rules fail (--datapath-check)',
+    'from',
+    'ip_family',
+  ],
+  slicewire_datapath_connections_total: [
+    'counter',
+    'Connections of the agent to itself through its rules, by result',
+    'from',
+    'ip_family',
+    'result',
+  ],
   slicewire_takeover: ['gauge', '1 for the stage of the takeover of this node (--takeover=confirm)', 'stage'],
   slicewire_services_refused: ['gauge', 'Services that the kernel refuses; their former rules stay'],
   slicewire_programmed_behind_services: [
@@ -126,7 +139,7 @@ export class Metrics {
   readonly #sweeps: SweepMetrics;
   readonly #notices: Counter;
   readonly #triggers: Counter;
-  readonly #answers: Readonly<Record<'healthz' | 'livez' | 'readyz', Counter>>;
+  readonly #answers: Readonly<Record<'healthz' | 'livez' | 'readyz' | 'datapath', Counter>>;
 
   constructor({ mode, families, version, read }: MetricsOptions) {
     const registry = new MetricRegistry(version);
@@ -145,6 +158,9 @@ export class Metrics {
       healthz: registry.counter('kubeproxy_proxy_healthz_total', 'Answers of /healthz, by status', ['code']),
       livez: registry.counter('kubeproxy_proxy_livez_total', 'Answers of /livez, by status', ['code']),
       readyz: registry.counter('slicewire_readyz_total', 'Answers of /readyz, by status', ['code']),
+      datapath: registry.counter('slicewire_healthz_datapath_total', 'Answers of /healthz/datapath, by status', [
+        'code',
+      ]),
     };
     addRead(registry, mode, read);
   }
@@ -177,7 +193,7 @@ export class Metrics {
     this.#notices.inc({ touched });
   }
 
-  answered(path: 'healthz' | 'livez' | 'readyz', status: number): void {
+  answered(path: 'healthz' | 'livez' | 'readyz' | 'datapath', status: number): void {
     this.#answers[path].inc({ code: String(status) });
   }
 

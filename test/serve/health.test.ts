@@ -34,6 +34,7 @@ class HealthUnderTest {
       waitingFor: () => this.waitingFor,
       watches: () => this.watches,
       node: () => this.node,
+      datapathCheck: 'none' as const,
       hasNodes: true,
       ...settings,
     };

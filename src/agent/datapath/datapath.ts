@@ -11,16 +11,14 @@ export interface DatapathOptions {
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
 }
 
-/** A connection to a reserved address that did not reach the agent. */
-export interface PathProblem {
-  readonly family: Family;
-  readonly text: string;
-  /** The node has no route to the reserved address: nothing is known of the rules. */
-  readonly isUnknown: boolean;
-}
+/** A connection of the node to a reserved address. `unknown`: the node has no route to it, and nothing is known of the rules. */
+export type PathResult = { readonly from: 'node'; readonly family: Family } & (
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'failed' | 'unknown'; readonly text: string }
+);
 
 /** Milliseconds that a connection through the rules may take. Both ends are this process. */
-const REACH_MS = 1000;
+const REACH_MS = 700;
 
 export class Datapath {
   readonly #options: DatapathOptions;
@@ -33,20 +31,25 @@ export class Datapath {
     this.#options = options;
   }
 
-  /** Answers at an address of this node, and returns the Service that leads there. `addresses`: the reserved ones. Rejects when it cannot listen. */
+  /**
+   * Answers at an address of this node, where it does not yet, and returns the Service that leads there. `addresses`: the reserved ones. Rejects
+   * when it cannot listen.
+   */
   async open(addresses: readonly Address[], nodeName: string): Promise<readonly SourceEvent[]> {
-    this.close();
-    const { sockets } = this.#options;
     const own = (await Promise.all(FAMILIES.map(this.#options.addresses))).flat();
-    const isOwn = (from: string) => own.includes(from as Address) || addresses.includes(from as Address);
-    const answering: AnsweringPort[] = [];
+    const families = new Set(addresses.map(familyOf));
+    const kept = this.#answering.filter(({ address }) => own.includes(address) && families.has(familyOf(address)));
+    for (const one of this.#answering) if (!kept.includes(one)) one.close();
+    this.#answering = kept;
     this.#addresses = addresses;
-    for (const family of new Set(addresses.map(familyOf))) {
+    for (const family of families.difference(new Set(this.families))) {
       const at = own.find((address) => familyOf(address) === family && !isLoopback(address));
-      if (at !== undefined) answering.push(await sockets.answer(at, this.#token, isOwn));
+      if (at === undefined) continue;
+      const isOwn = (from: string) =>
+        from === at || own.includes(from as Address) || addresses.includes(from as Address);
+      this.#answering = [...this.#answering, await this.#options.sockets.answer(at, this.#token, isOwn)];
     }
-    this.#answering = answering;
-    return probeServiceEvents({ addresses, answering, nodeName });
+    return probeServiceEvents({ addresses, answering: this.#answering, nodeName });
   }
 
   close(): void {
@@ -59,25 +62,25 @@ export class Datapath {
     return this.#answering.map(({ address }) => familyOf(address));
   }
 
-  /** Asks once in each of these families. */
-  async check(families: readonly Family[]): Promise<readonly PathProblem[]> {
-    const asked = this.#addresses.filter((address) => families.includes(familyOf(address)));
-    const problems = await Promise.all(asked.map((address) => this.#ask(address)));
-    return problems.filter((problem) => problem !== undefined);
+  /** Asks once in each of these families that it can. */
+  async check(families: readonly Family[]): Promise<readonly PathResult[]> {
+    const asked = this.#addresses.filter((address) => this.families.includes(familyOf(address)));
+    return await Promise.all(
+      asked.filter((address) => families.includes(familyOf(address))).map((address) => this.#ask(address)),
+    );
   }
 
-  async #ask(address: Address): Promise<PathProblem | undefined> {
-    const family = familyOf(address);
-    if (!this.families.includes(family)) return undefined;
+  async #ask(address: Address): Promise<PathResult> {
+    const path = { from: 'node', family: familyOf(address) } as const;
     const to = { address, port: PROBE_PORT };
     const options = { length: this.#token.length, milliseconds: REACH_MS };
     const reached = await this.#options.sockets.reach(to, options);
     const what = `a connection from this node to ${endpointText(address, PROBE_PORT)} through the rules`;
     if (reached.kind === 'unroutable')
-      return { family, text: `${what} cannot be tried: ${reached.cause}`, isUnknown: true };
+      return { ...path, kind: 'unknown', text: `${what} cannot be tried: ${reached.cause}` };
     if (reached.kind !== 'connected')
-      return { family, text: `${what} does not reach the agent: ${reached.cause}`, isUnknown: false };
-    if (reached.said === this.#token) return undefined;
-    return { family, text: `${what} reaches another program than the agent`, isUnknown: false };
+      return { ...path, kind: 'failed', text: `${what} does not reach the agent: ${reached.cause}` };
+    if (reached.said === this.#token) return { ...path, kind: 'passed' };
+    return { ...path, kind: 'failed', text: `${what} reaches another program than the agent` };
   }
 }

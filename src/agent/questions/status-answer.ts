@@ -69,7 +69,7 @@ const SOURCE_TEXTS: Readonly<Record<WatchStatus['of'], string>> = {
 
 /** The health of a running agent: the three answers, the reasons against them, and the notes. */
 export function healthOf({ reasons, notes, nodeEligible, healthy }: HealthState): Status['health'] {
-  const all = new Set([...reasons.livez, ...reasons.healthz, ...reasons.readyz]);
+  const all = new Set([...reasons.livez, ...reasons.healthz, ...reasons.readyz, ...reasons.datapath]);
   const node = nodeEligible
     ? []
     : ['load balancers should not send traffic to this node: it is terminating, or about to be deleted'];

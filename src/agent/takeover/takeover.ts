@@ -35,7 +35,7 @@ export interface TakeoverOptions {
   readonly platform: Platform;
   readonly clock: Clock;
   readonly log: Log;
-  readonly datapath: Pick<Datapath, 'check' | 'families'>;
+  readonly datapath: Pick<Datapath, 'check'>;
   /** Why the agent is not healthy, each as a sentence. */
   readonly unhealthy: () => readonly string[];
   /** As `slicewire verify`. */
@@ -174,9 +174,8 @@ export class Takeover {
     if (this.#incomplete !== undefined) findings.set('sync', `a sync was not complete: ${this.#incomplete}`);
     const [reason] = unhealthy();
     if (reason !== undefined) findings.set('health', `the agent is not healthy: ${reason}`);
-    const served = datapath.families.filter((family) => agent.onNode.families.includes(family));
-    const problem = (await datapath.check(served)).find(({ isUnknown }) => !isUnknown);
-    if (problem !== undefined) findings.set('packets', problem.text);
+    for (const result of await datapath.check(agent.onNode.families))
+      if (result.kind === 'failed') findings.set('packets', result.text);
     const lost = await lostServices(sample, agent.feed.cache, platform.process.datapath);
     if (lost.length > 0) findings.set('services', firstOf(lost, MAX_NAMED));
     if (mustVerify) {

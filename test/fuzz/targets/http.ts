@@ -62,6 +62,7 @@ const health = new Health(
     waitingFor: () => [],
     watches: () => [],
     node: () => undefined,
+    datapathCheck: 'none' as const,
     hasNodes: false,
     unserved: [],
   },

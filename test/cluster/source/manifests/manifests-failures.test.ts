@@ -303,6 +303,7 @@ describe('a mount that is dead', () => {
       watches,
       node: () => undefined,
       hasNodes: false,
+      datapathCheck: 'none' as const,
     };
     const health = new Health({ now: () => performance.now(), wall: () => Date.now() }, settings);
     const stuck = () => health.state.reasons.healthz.filter((reason) => reason.startsWith('the manifests'));

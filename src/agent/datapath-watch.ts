@@ -1,0 +1,44 @@
+/** `--datapath-check`: connects the checks of the data path with the agent's health, metrics and log. */
+import { type Clock, sleep } from '../base/clock.ts';
+import type { Config } from '../config/config.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Agent } from './agent.ts';
+import type { Datapath } from './datapath/datapath.ts';
+import { PathHealth, type PathState } from './datapath/path-health.ts';
+
+/** Milliseconds from the beginning of a round to the next. Two rounds and the time of a connection are less than 5 s. */
+const ROUND_MS = 2000;
+
+/** The results of a round, and a sentence for each path that is broken. */
+export interface AskedPaths {
+  readonly reasons: readonly string[];
+  readonly paths: readonly PathState[];
+}
+
+export interface DatapathWatchOptions {
+  readonly config: Pick<Config, 'datapathCheck'>;
+  readonly datapath: Datapath;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called after each round. */
+  readonly onRound: (asked: AskedPaths) => void;
+}
+
+/** Check until the signal aborts, where that is asked for. The first round waits for the first sync. Rejects only when the signal aborts. */
+export async function watchDatapath({ onNode, mode }: Agent, options: DatapathWatchOptions): Promise<void> {
+  const { config, datapath, log, clock, signal, onRound } = options;
+  if (config.datapathCheck === 'none') return;
+  const health = new PathHealth();
+  for (let next = clock.now() + ROUND_MS; ; next = Math.max(next + ROUND_MS, clock.now())) {
+    await sleep(clock, next - clock.now(), signal);
+    if (!mode.isObserved) continue;
+    const results = await datapath.check(onNode.families);
+    for (const { result, isBroken } of health.round(results)) {
+      const facts = { family: result.family, from: result.from };
+      if (isBroken && 'text' in result) log.error(facts, `the data path is broken: ${result.text}`);
+      else log.info(facts, `the data path of the ${result.family} rules is whole again`);
+    }
+    onRound({ reasons: health.reasons, paths: health.states });
+  }
+}
