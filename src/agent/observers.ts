@@ -41,7 +41,7 @@ import { listedEndpoints } from './relay/node-ports.ts';
 import { Servers } from './servers.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, syncOutcomeOf, writtenBy } from './sync-outcome.ts';
-import type { TakeoverStage } from './takeover/takeover.ts';
+import type { TakeoverAt, TakeoverStage } from './takeover/takeover.ts';
 
 interface ObserversOptions {
   readonly log: Log;
@@ -200,16 +200,16 @@ export class Observers {
     this.#servers.update(changes);
   };
 
-  /** The takeover of this node is at another stage. */
-  takeover(stage: TakeoverStage, news?: string): void {
+  /** The takeover of this node is at this stage. */
+  readonly takeover = ({ stage, unready, news }: TakeoverAt): void => {
     this.#stage = stage;
-    this.health.takeover(stage === 'open' ? UNCONFIRMED : undefined);
+    this.health.takeover(unready);
+    this.#page.changed();
     if (stage === 'open' || news === undefined) return;
     const [type, reason] =
       stage === 'went back' ? (['Warning', 'TakeoverFailed'] as const) : (['Normal', 'TakeoverConfirmed'] as const);
     this.events.emitNode({ type, reason, action: 'TakeOver', note: news });
-    this.#page.changed();
-  }
+  };
 
   /** The agent asked itself through its rules. */
   readonly askedPaths = (asked: AskedPaths): void => {
@@ -266,8 +266,6 @@ export class Observers {
     });
   }
 }
-
-const UNCONFIRMED = 'the takeover of this node is not confirmed yet: the agent checks whether its rules serve';
 
 function isEndpoint(address: Address, slices: readonly Slice[]): boolean {
   return slices.some(({ endpoints }) => endpoints.some((one) => one.address === address));

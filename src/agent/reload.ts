@@ -339,7 +339,7 @@ export class Reloader {
       datapath: this.#datapath,
       unhealthy: () => observers.health.state.reasons.healthz,
       verify: observers.verify,
-      onStage: (stage, news) => observers.takeover(stage, news),
+      onStage: observers.takeover,
       onAgain: () => {
         this.#isOutdated = true;
         this.#wake();

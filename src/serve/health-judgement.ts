@@ -39,10 +39,9 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
     livez: hanging,
     readyz: [
       ...hanging,
-      ...untilFirstSync(at, () => true),
-      ...failing(at),
+      // A takeover that went back writes nothing, which is no fault of the kernel.
+      ...(record.takeover === undefined ? [...untilFirstSync(at, () => true), ...failing(at)] : [record.takeover]),
       ...unverified,
-      ...(record.unconfirmed === undefined ? [] : [record.unconfirmed]),
     ],
     healthz: [
       ...hanging,
@@ -236,8 +235,8 @@ export interface HealthRecord {
   readonly beside: string | undefined;
   /** A sentence about another program that changes our rules again and again; undefined without one. */
   readonly fight: string | undefined;
-  /** A sentence while the takeover of this node is not confirmed: the next node waits for that. */
-  readonly unconfirmed: string | undefined;
+  /** Why the takeover of this node keeps the agent from being ready, as a sentence: the next node waits for that. */
+  readonly takeover: string | undefined;
   /** A sentence for each way through the rules on which connections fail. */
   readonly brokenPaths: readonly string[];
 }

@@ -52,7 +52,7 @@ export class Health {
       refused: [],
       beside: undefined,
       fight: undefined,
-      unconfirmed: undefined,
+      takeover: undefined,
       brokenPaths: [],
     };
     this.tune(settings);
@@ -130,9 +130,9 @@ export class Health {
     this.#record.fight = sentence;
   }
 
-  /** A sentence while the takeover of this node is not confirmed; undefined once it is decided. */
+  /** Why the takeover of this node keeps the agent from being ready, as a sentence; undefined where it does not. */
   takeover(sentence: string | undefined): void {
-    this.#record.unconfirmed = sentence;
+    this.#record.takeover = sentence;
   }
 
   /** A sentence for each way through the rules that is broken. */

@@ -40,7 +40,8 @@ export const datapathSockets: DatapathSockets = {
       let [isOpen, said] = [false, ''];
       const end = (result: Reached) => {
         clearTimeout(late);
-        socket.destroy();
+        // Neither a socket nor an entry of conntrack or IPVS waits for the end of a connection that is reset.
+        socket.resetAndDestroy();
         resolve(result);
       };
       const connected = () => end({ kind: 'connected', said: said.slice(0, length) });

@@ -5,6 +5,7 @@ import type { IptablesTools } from '../../kernel/iptables-tools.ts';
 import type { TableChange } from '../../kernel/nftables-kernel.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import type { NodeView } from '../../proxy/model/objects.ts';
+import { ipvsPredecessor } from '../../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../../proxy/modes/mode.ts';
 import type { TableId } from '../../proxy/modes/nftables/index.ts';
 import { type KeptRules, type KeptServers, keepRules } from '../../proxy/modes/way-back/kept.ts';
@@ -93,11 +94,21 @@ async function chainsAndServersBack(kept: Kept, input: KeepingInput): Promise<bo
   const mayHaveRules = hadRules || (await mayNeedTools({ mode: config.mode, former: undefined }, platform));
   const tools = mayHaveRules ? await toolsOf(input) : [];
   const rulesOf = (family: Family) => kept.rules.find((one) => one.family === family) ?? { family, lines: [] };
-  const hasServers = kept.servers.length > 0 || (await hasIpvsLeftovers(platform.machine));
-  if (!hasServers)
-    return await applyAll(rulesBack(tools.map((one) => ({ ...one, kept: rulesOf(one.tools.family) }))), input);
+  const inFamilies = await withSettings(tools, input);
+  if (kept.servers.length === 0) {
+    const isWaiting = await applyAll(
+      rulesBack(tools.map((one) => ({ ...one, kept: rulesOf(one.tools.family) }))),
+      input,
+    );
+    if (!(await hasIpvsLeftovers(platform.machine))) return isWaiting;
+    // The servers of the agent go when their connections end.
+    return await withIpvs(
+      input,
+      async (node) => await applyAll(ipvsPredecessor({ ...node, families: inFamilies }), input),
+    );
+  }
   return await withIpvs(input, async (node) => {
-    const families = (await withSettings(tools, input)).map((one) => {
+    const families = inFamilies.map((one) => {
       const { family } = one.settings;
       const servers = kept.servers.find((each) => each.family === family) ?? noServers(family);
       return { ...one, rules: rulesOf(family), servers };

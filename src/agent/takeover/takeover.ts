@@ -9,6 +9,7 @@ import type { Config } from '../../config/config.ts';
 import { version } from '../../config/program-version.ts';
 import { firstOf } from '../../inspect/wire/format.ts';
 import type { Verification } from '../../inspect/wire/verification.ts';
+import { TAKEOVER_ANNOTATION } from '../../proxy/model/labels.ts';
 import { type ApplyReport, failedReport } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import type { Log } from '../../telemetry/log.ts';
@@ -24,12 +25,23 @@ import { type CheckName, type Findings, Trial } from './trial.ts';
 const ROUND_MS = 1000;
 /** Milliseconds until a way back that failed is tried again. */
 const RETRY_MS = 1000;
+/** Milliseconds between two looks whether the connections of servers have ended. */
+const WAITING_MS = 5000;
 /** Limit of differences and Services that a cause names. */
 const MAX_NAMED = 3;
 
 /** The stages for people and metrics: `none` where no confirmation is asked for, or nothing was written yet. */
 export const STAGES = ['none', 'open', 'confirmed', 'went back'] as const;
 export type TakeoverStage = (typeof STAGES)[number];
+
+/** How far the takeover is. */
+export interface TakeoverAt {
+  readonly stage: TakeoverStage;
+  /** Why the agent is not ready, as a sentence; undefined where the takeover is no reason. */
+  readonly unready: string | undefined;
+  /** What just happened, as a sentence; undefined for the stage in which an earlier process left the takeover. */
+  readonly news: string | undefined;
+}
 
 export interface TakeoverOptions {
   readonly platform: Platform;
@@ -40,11 +52,12 @@ export interface TakeoverOptions {
   readonly unhealthy: () => readonly string[];
   /** As `slicewire verify`. */
   readonly verify: (signal: AbortSignal) => Promise<Verification>;
-  /** Called with each stage. `news`: what happened, as a sentence; undefined for the stage in which an earlier process left the takeover. */
-  readonly onStage: (stage: TakeoverStage, news?: string) => void;
+  readonly onStage: (at: TakeoverAt) => void;
   /** Requests another generation of the agent. */
   readonly onAgain: () => void;
 }
+
+const UNCONFIRMED = 'the takeover of this node is not confirmed yet: the agent checks whether its rules serve';
 
 export class Takeover {
   readonly #options: TakeoverOptions;
@@ -75,12 +88,21 @@ export class Takeover {
     this.#completeSince = undefined;
     if (config.takeover.how === 'none') this.#forget();
     else this.#state = this.#record.read();
-    this.#options.onStage(this.#stage);
+    this.#tell();
   }
 
   get #stage(): TakeoverStage {
     const { kind } = this.#state ?? { kind: 'none' };
     return kind === 'going back' ? 'went back' : kind;
+  }
+
+  #tell(news?: string): void {
+    const state = this.#state;
+    const isHeld = state?.kind === 'going back' || state?.kind === 'went back';
+    const held = isHeld
+      ? `the takeover of this node failed at ${timeOf(state)}: ${state.cause}. ${this.#remedy(state)}`
+      : undefined;
+    this.#options.onStage({ stage: this.#stage, unready: state?.kind === 'open' ? UNCONFIRMED : held, news });
   }
 
   /** See `SyncParts.beforeWrite`. */
@@ -89,7 +111,10 @@ export class Takeover {
     const state = this.#state;
     if (state === undefined) await this.#open(this.#at);
     else if (state.kind === 'going back' || state.kind === 'went back') {
-      if (state.kind === 'going back' || !this.#isToldAgain(state.told)) return heldReport(this.#heldText(state));
+      if (state.kind === 'going back' || !this.#isToldAgain(state.told))
+        return heldReport(
+          `nothing is written, because the takeover of this node failed at ${timeOf(state)}. ${this.#remedy(state)}`,
+        );
       this.#forget();
       this.#options.log.info('the takeover of this node is tried again');
       this.#options.onAgain();
@@ -137,11 +162,11 @@ export class Takeover {
   }
 
   async #open({ agent, config, signal }: Present): Promise<void> {
-    const { platform, onStage, log } = this.#options;
+    const { platform, log } = this.#options;
     const kept = await keep(keepingInput({ agent, config, signal }, platform));
     if (isNothing(kept)) {
       this.#set({ kind: 'confirmed' });
-      onStage('confirmed');
+      this.#tell();
       return;
     }
     const sample = await sampleNow(agent.feed.cache, platform.process.datapath, Math.random);
@@ -149,7 +174,7 @@ export class Takeover {
     this.#set({ kind: 'open', sample });
     const text = `the takeover of this node began: what is in the kernel is kept until ${config.takeover.window / 1000} s of checks are over`;
     log.info({ sample: sample.length }, text);
-    onStage('open', text);
+    this.#tell(text);
   }
 
   async #findings(
@@ -200,7 +225,7 @@ export class Takeover {
   }
 
   #confirm({ agent, config, signal }: Present): void {
-    const { platform, log, onStage } = this.#options;
+    const { platform, log } = this.#options;
     const kept = this.#record.kept();
     this.#set({ kind: 'confirmed' });
     const text =
@@ -213,7 +238,7 @@ export class Takeover {
       );
     }
     log.info(text);
-    onStage('confirmed', text);
+    this.#tell(text);
   }
 
   #goingBack(cause: string, { agent }: Pick<Present, 'agent'>): Going {
@@ -226,15 +251,18 @@ export class Takeover {
 
   /** Tries until what was kept is in the kernel again. From the first try on, no sync writes. */
   async #goBack(going: Going, at: Present, request: () => void): Promise<void> {
-    const { clock, log, platform, onStage } = this.#options;
+    const { clock, log, platform } = this.#options;
     const { agent, signal } = at;
     const kept = this.#record.kept();
     if (kept === undefined) {
       log.error('what was kept of the predecessor is gone: the rules of this agent stay, and are not written any more');
     }
-    for (let lastCause = ''; kept !== undefined; ) {
+    const again = async () =>
+      kept !== undefined && (await agent.kernelLock.between(() => bringBack(kept, keepingInput(at, platform))));
+    let isWaiting = false;
+    for (let lastCause = ''; ; ) {
       try {
-        await agent.kernelLock.between(() => bringBack(kept, keepingInput(at, platform)));
+        isWaiting = await again();
         break;
       } catch (error) {
         if (signal.aborted) throw error;
@@ -247,11 +275,19 @@ export class Takeover {
     }
     this.#set({ ...going, kind: 'went back' });
     agent.loop.distrust();
-    const text = `the takeover of this node failed, and the rules that were there before are back: ${going.cause}`;
-    log.error(text);
-    onStage('went back', text);
+    log.error('the rules that were there before are back, and this agent writes nothing');
+    this.#tell(`the takeover of this node failed, and the rules that were there before are back: ${going.cause}`);
     // It fails, and health says why.
     request();
+    // Servers of this agent take no new connections, and go with their last one.
+    while (isWaiting) {
+      await sleep(clock, WAITING_MS, signal);
+      isWaiting = await again().catch((error) => {
+        if (signal.aborted) throw error;
+        log.warn(`servers of the takeover that failed cannot be removed yet: ${causeOf(error)}`);
+        return true;
+      });
+    }
   }
 
   #forget(): void {
@@ -275,10 +311,10 @@ export class Takeover {
     );
   }
 
-  #heldText({ kind, cause, at }: Going): string {
-    const what = `the takeover of this node failed at ${new Date(at).toISOString()}: ${cause}`;
-    if (kind === 'going back') return `${what}; the rules that were there before come back`;
-    return `${what}; the rules that were there before are back, and nothing is written. To try again, remove ${this.#record.path}, change the annotation slicewire.dev/takeover of the Node, or start another version`;
+  /** What follows from a way back that is complete or not, and what to do. */
+  #remedy({ kind }: Going): string {
+    if (kind === 'going back') return 'The rules that were there before come back.';
+    return `The rules that were there before are back. To try again, remove ${this.#record.path}, change the annotation ${TAKEOVER_ANNOTATION} of the Node, or start another version.`;
   }
 }
 
@@ -290,6 +326,10 @@ interface Present {
 }
 
 type Going = Extract<TakeoverState, { readonly kind: 'going back' | 'went back' }>;
+
+function timeOf({ at }: Going): string {
+  return new Date(at).toISOString();
+}
 
 function heldReport(cause: string): ApplyReport {
   return failedReport({ key: 'the takeover', family: undefined, kind: 'kernel' }, cause);

@@ -18,7 +18,7 @@ import { type KeptRules, type KeptServers, keptServers, readKeptRules } from './
 
 type Tools = Pick<TablesOptions, 'tools' | 'probe'>;
 
-/** Where nothing is or was balanced by virtual servers. Throws SyntaxError where the kept rules cannot be read. */
+/** Where nothing was balanced by virtual servers. Throws SyntaxError where the kept rules cannot be read. */
 export function rulesBack(families: readonly (Tools & { readonly kept: KeptRules })[]): Mode {
   return familiesMode({
     name: 'iptables',
@@ -38,15 +38,13 @@ export interface NodeBack {
   readonly sysctls: Sysctls;
 }
 
-/** Where there are virtual servers, or were when the state was kept. Throws SyntaxError where the kept rules cannot be read. */
+/** Where there were virtual servers when the state was kept. Throws SyntaxError where the kept rules cannot be read. */
 export function serversBack(families: readonly FamilyBack[], { kernel, sysctls }: NodeBack): Mode {
   const own = new OwnWrites();
-  const hadServers = families.some(({ servers }) => servers.servers.length + servers.addresses.length > 0);
-  const members: ServersFamily[] = [];
-  const areEmptied = () => members.every(({ state }) => state.isEmptied && state.sets.applied?.size === 0);
-  const node = new IpvsNode({ kernel, sysctls, ...(hadServers ? {} : { predecessor: { areEmptied } }) });
-  for (const { settings, rules, servers, ...tools } of families)
-    members.push(new ServersBack(settings, keptTables({ ...tools, kept: rules }, own), { node, kept: servers }));
+  const node = new IpvsNode({ kernel, sysctls });
+  const members = families.map(({ settings, rules, servers, ...tools }) => {
+    return new ServersBack(settings, keptTables({ ...tools, kept: rules }, own), { node, kept: servers });
+  });
   return familiesMode({ name: 'ipvs', readsApart: false, families: members, node });
 }
 

@@ -1,0 +1,168 @@
+/**
+ * Takeovers from kube-proxy that are confirmed, or go back: its rules were recorded from the real one, and are loaded into a node's kernel here.
+ */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import type { AgentProcess } from '../../../src/cli/lab/agent-process.ts';
+import { podAddress } from '../../../src/cli/lab/lab.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
+import { until } from '../../helpers/base/until.ts';
+import { type Recorded, RecordedNode, VERSIONS } from './scene.ts';
+
+const NEWEST = VERSIONS.at(-1) ?? '';
+/** A Service whose only endpoint is a Pod of the node. */
+const ONE = { address: '10.96.0.21', port: 80 } as const;
+const ENDPOINT = { pod: 'pod-3', address: podAddress(3).v4, port: 8080 } as const;
+/** Virtual servers without their connections, sets with their entries, and addresses: nothing where the kernel has no IPVS. */
+const SERVERS =
+  'ipvsadm -Sn | sort; ipset save | sed "s/ hashsize [0-9]*//; s/ bucketsize [0-9]*//; s/ initval [^ ]*//" | sort; ip -o addr show kube-ipvs0 | sed "s/^[0-9]*://" | sort; true';
+const CONFIRM = [
+  '--takeover=confirm',
+  '--takeover-window=3s',
+  '--iptables-sync-period=2s',
+  '--nftables-sync-period=2s',
+  '--ipvs-sync-period=2s',
+] as const;
+
+/** Packets of another program's rules do not come through: the agent cannot reach itself by its own. */
+const BROKEN =
+  'add table ip broken; add chain ip broken out { type filter hook output priority -300; }; add rule ip broken out ip daddr 192.0.2.80 drop';
+/** The node's own packets to the Service are refused. */
+const REFUSED =
+  'add table ip broken; add chain ip broken out { type filter hook output priority -300; }; add rule ip broken out ip daddr 10.96.0.21 reject';
+
+const CASES = ['confirmed', 'back', 'killed'] as const;
+
+/** The cases of a takeover by slicewire in a mode from kube-proxy in another one, or in the same. */
+export function takeoverCases(
+  former: Recorded['mode'],
+  mode: ModeName,
+  cases: readonly (typeof CASES)[number][] = CASES,
+): void {
+  const when = (one: (typeof CASES)[number]) => (cases.includes(one) ? it : () => undefined);
+  describe(`a takeover by ${mode} mode from kube-proxy in ${former} mode`, () => {
+    let node: RecordedNode;
+    let agent: AgentProcess | undefined;
+    before(async () => {
+      node = await RecordedNode.create({ version: NEWEST, mode: former }, { pods: 3 });
+      await node.lab.serve(ENDPOINT.pod, 'TCP', ENDPOINT.port);
+    });
+    after(() => node.remove());
+    beforeEach(() => node.reset());
+    afterEach(async () => {
+      await agent?.stop();
+      await node.lab.exec('node', 'sh', '-c', 'rm -f /run/slicewire/takeover*-$(stat -Lc %i /proc/self/ns/net)');
+    });
+
+    const nft = async (text: string) => await node.lab.exec('node', 'nft', text);
+    const ruleset = async () => {
+      const saved = await Promise.all(['iptables-save', 'ip6tables-save'].map((tool) => node.lab.exec('node', tool)));
+      const list = 'nft -s list table ip kube-proxy; nft -s list table ip6 kube-proxy; true';
+      const tables = (await node.lab.exec('node', 'sh', '-c', list)).split('\n');
+      const rules = saved.flatMap((text) => text.split('\n')).filter((line) => line.includes('KUBE-'));
+      return {
+        servers: (await node.lab.exec('node', 'sh', '-c', SERVERS)).split('\n'),
+        // kube-proxy's own rules remember the node as a client of the Service with affinity, which is among those that were asked before.
+        tables: tables.filter((line) => line !== '\t\telements = { 192.168.77.2 }'),
+        rules: rules.map((line) => line.replace(/ \[\d+:\d+\]$/, '')).sort(),
+      };
+    };
+    /** The connections of virtual servers that came and went end first. */
+    const isBack = async (before: Awaited<ReturnType<typeof ruleset>>) => {
+      const isSame = async () => isDeepStrictEqual(await ruleset(), before);
+      await until('the former state', isSame, 90_000).catch(() => undefined);
+      assert.deepEqual(await ruleset(), before);
+    };
+    const health = async (path: string) =>
+      await node.lab.exec('node', 'curl', '-s', '-w', '%{http_code}', `http://127.0.0.1:10256${path}`);
+    const metrics = async () => await node.lab.exec('node', 'curl', '-s', 'http://127.0.0.1:10249/metrics');
+    const answers = async (from: string) => (await node.lab.ask(from, ONE)).outcome;
+    const said = (text: string) => (line: { readonly msg: string }) => line.msg.includes(text);
+    const take = () => {
+      agent = node.run(`--mode=${mode}`, ...CONFIRM);
+      return agent;
+    };
+    const hasOwn = async () =>
+      mode === 'nftables'
+        ? (await nft('list tables')).includes('slicewire')
+        : (await node.lab.exec('node', 'sh', '-c', `iptables-save; ${SERVERS}`)).includes('192.0.2.80');
+
+    when('confirmed')('is confirmed when its rules serve, and not ready before', async () => {
+      assert.equal(await answers('pod-1'), 'reply');
+      const running = take();
+      await running.logged(said('the takeover of this node began'));
+      await running.synced();
+      assert.match(await health('/readyz?verbose'), /not confirmed yet.*503$/s);
+      assert.ok((await metrics()).includes('slicewire_takeover{stage="open"} 1'));
+      if (former === 'nftables') assert.match(await nft('list table ip kube-proxy'), /flags dormant/);
+      assert.equal(await answers('pod-1'), 'reply');
+      await running.logged(said('the takeover of this node is confirmed'));
+      assert.match(await health('/readyz'), /200$/);
+      assert.ok((await metrics()).includes('slicewire_takeover{stage="confirmed"} 1'));
+      assert.ok(!(await nft('list tables')).includes('kube-proxy'));
+      assert.equal(await answers('pod-1'), 'reply');
+      await running.stop();
+      const again = take();
+      await again.synced();
+      assert.ok(!again.log.some(said('the takeover of this node began')), 'a confirmed takeover is over');
+    });
+
+    when('back')(
+      'goes back when packets do not pass its rules, and stays back until it is told to try again',
+      async () => {
+        const before = await ruleset();
+        await nft(BROKEN);
+        let failed = 0;
+        let asked = 0;
+        let isOver = false;
+        const asking = (async () => {
+          for (; !isOver; asked++) if ((await answers('pod-1')) !== 'reply') failed += 1;
+        })();
+        const running = take();
+        const error = await running.logged(said('the takeover of this node failed: '));
+        isOver = true;
+        await asking;
+        assert.match(
+          error.msg,
+          /a connection from this node to 192\.0\.2\.80:80 through the rules does not reach the agent/,
+        );
+        await isBack(before);
+        assert.equal(await hasOwn(), false);
+        assert.deepEqual({ failed, hasAsked: asked > 10 }, { failed: 0, hasAsked: true });
+        assert.equal(await answers('pod-1'), 'reply');
+        await running.logged(said('To try again, remove /run/slicewire/takeover-'));
+        assert.match(await health('/readyz?verbose'), /the takeover of this node failed at .*503$/s);
+        assert.ok((await metrics()).includes('slicewire_takeover{stage="went back"} 1'));
+        await running.stop();
+
+        const again = take();
+        await again.logged(said('To try again, remove'));
+        assert.deepEqual(await ruleset(), before, 'another process of the same version writes nothing');
+        await nft('delete table ip broken');
+        await node.lab.exec('node', 'sh', '-c', 'rm /run/slicewire/takeover-$(stat -Lc %i /proc/self/ns/net)');
+        await again.logged(said('the takeover of this node is confirmed'));
+        assert.equal(await hasOwn(), true);
+        assert.equal(await answers('pod-1'), 'reply');
+      },
+    );
+
+    when('killed')('goes back after a kill, too, when a Service that answered before does not any more', async () => {
+      const before = await ruleset();
+      const killed = take();
+      await killed.logged(said('the takeover of this node began'));
+      await killed.synced();
+      process.kill(killed.pid ?? 0, 'SIGKILL');
+      await killed.ended;
+      await nft(REFUSED);
+      const running = take();
+      const error = await running.logged(said('the takeover of this node failed: '));
+      assert.match(
+        error.msg,
+        /Service shop\/one at 10\.96\.0\.21:80 answered before the takeover and does not now, though its endpoint 10\.244\.1\.13:8080 does/,
+      );
+      await isBack(before);
+      assert.equal(await answers('pod-1'), 'reply');
+    });
+  });
+}

@@ -1,0 +1,7 @@
+/** Takeovers from and by IPVS mode. */
+import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
+
+takeoverCases('ipvs', 'ipvs', ['confirmed', 'back']);
+takeoverCases('ipvs', 'nftables', ['killed']);
+takeoverCases('iptables', 'ipvs', ['killed']);
+takeoverCases('nftables', 'ipvs', ['killed']);

@@ -1,0 +1,4 @@
+import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
+
+takeoverCases('ipvs', 'nftables', ['killed']);
+takeoverCases('ipvs', 'ipvs', ['back']);
