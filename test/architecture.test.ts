@@ -302,6 +302,7 @@ function namesIn(folder: string, names: string): string[] {
 const ACTING = [
   ...['families', 'handover', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   'nftables/index',
+  ...namesIn('way-back', 'kept way-back'),
   ...namesIn(
     'netfilter',
     `apply change-detection every-chain family-rules inspect observe rule-connections rules-family`,

@@ -48,7 +48,7 @@ class HealthUnderTest {
     return this;
   }
 
-  ask(path: '/healthz' | '/livez' | '/readyz' = '/healthz'): {
+  ask(path: '/healthz' | '/livez' | '/readyz' | '/healthz/datapath' = '/healthz'): {
     status: number;
     headers: Answer['headers'];
     body: Record<string, unknown>;
@@ -57,7 +57,7 @@ class HealthUnderTest {
     const onAnswer = (asked: string, status: number) => this.answers.push(`${asked} ${status}`);
     const handler = healthHandler({ health: this.health, wall, onAnswer });
     const { status, headers, body } = handler({ path } as HttpRequest) as Answer;
-    return { status, headers, body: JSON.parse(String(body)) };
+    return { status, headers, body: status === 404 ? {} : JSON.parse(String(body)) };
   }
 }
 
@@ -85,6 +85,37 @@ describe('health', () => {
       assert.deepEqual(Object.keys(agent.ask(path).body), ['lastUpdated', 'currentTime', 'healthy', 'status']);
     }
     assert.deepEqual(agent.answers, ['healthz 200', 'livez 200', 'readyz 200']);
+  });
+
+  it('is not ready, but healthy, while a takeover is not decided, and says that alone of a takeover that went back', () => {
+    const agent = new HealthUnderTest().synced();
+    agent.health.takeover('the takeover is not confirmed yet');
+    const { status, body } = agent.ask('/readyz');
+    assert.deepEqual([status, body.reasons], [503, ['the takeover is not confirmed yet']]);
+    assert.deepEqual([agent.ask('/healthz').status, agent.ask('/livez').status], [200, 200]);
+    agent.health.takeover('it went back');
+    agent.health.synced([], 0, new Map([['IPv4', 'nothing is written']]));
+    assert.deepEqual(agent.ask('/readyz').body.reasons, ['it went back']);
+    agent.health.takeover(undefined);
+    agent.synced();
+    assert.equal(agent.ask('/readyz').status, 200);
+  });
+
+  it('tells of the data path where that is checked, and makes healthz depend on it only where that is asked for', () => {
+    const broken = ['a connection does not arrive'];
+    for (const [datapathCheck, healthz, datapath] of [
+      ['none', 200, 404],
+      ['report', 200, 503],
+      ['healthz', 503, 503],
+    ] as const) {
+      const agent = new HealthUnderTest({ datapathCheck }).synced();
+      agent.health.brokenPaths(broken);
+      assert.equal(agent.ask('/healthz').status, healthz, datapathCheck);
+      assert.equal(agent.ask('/readyz').status, 200);
+      assert.equal(agent.ask('/healthz/datapath').status, datapath);
+      agent.health.brokenPaths([]);
+      assert.equal(agent.ask('/healthz').status, 200);
+    }
   });
 
   it('answers 404 to other paths', () => {

@@ -1,4 +1,3 @@
 import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
 
 takeoverCases('ipvs', 'nftables', ['killed']);
-takeoverCases('ipvs', 'ipvs', ['back']);
