@@ -34,6 +34,7 @@ for (const [name, reading, counts, line] of READINGS)
       signal: new AbortController().signal,
       health: () => ({ healthy: true, reasons: { readyz: [] } }),
       refused: () => 0,
+      takeover: () => 'none',
       relay: () => ({ outcomes: new Map(), families: [] }),
       programmed: () => ({ behind: 0, waiters: 0 }),
       turnedAway: () => [],

@@ -1,3 +1,0 @@
-import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
-
-takeoverCases('ipvs', 'nftables', ['killed']);
