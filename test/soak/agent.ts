@@ -93,8 +93,10 @@ export class SoakAgent {
     const { other, lab } = this.#options;
     this.#isOther = other !== undefined && !this.#isOther;
     const command = this.#isOther && other !== undefined ? [other] : this.command;
+    // An older version may not know the flag.
+    const check = this.#isOther ? [] : ['--datapath-check=report'];
     // The soak gives way to others; the agent does not. Ctrl-C is not for it.
-    const agent = new AgentProcess(lab, ['nice', '-n', '-10', ...command, ...own], 'setsid');
+    const agent = new AgentProcess(lab, ['nice', '-n', '-10', ...command, ...own, ...check], 'setsid');
     this.#process = agent;
     this.#read = 0;
     await Promise.race([this.#synced(agent), this.#endedEarly(agent)]);

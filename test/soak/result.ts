@@ -166,6 +166,8 @@ export function problemsOf(result: SoakResult): string[] {
     const agent = isOther ? 'the agent of the other version' : 'the agent';
     if (signal === 'SIGTERM' && status !== 0) problems.push(`${agent} ended with ${status} after SIGTERM`);
   }
+  for (const { message, count } of result.complaints)
+    if (message.startsWith('the data path is broken')) problems.push(`${count} alarms without a cause: ${message}`);
   if (left.length > 0) problems.push(`not all is gone after cleanup: ${left[0]} (${left.length} in all)`);
   return problems;
 }
