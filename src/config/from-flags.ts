@@ -19,6 +19,7 @@ import {
   type RecordingConfig,
   type SourceConfig,
   TAKEOVERS,
+  type TakeoverConfig,
 } from './config.ts';
 import { readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './file-fields.ts';
@@ -79,7 +80,7 @@ export function configsFromFlags(
       modeChoice: choice,
       once,
       given,
-      ...readInMode(read, { mode, hasFile: file !== undefined }),
+      ...readInMode(read, { mode, once, hasFile: file !== undefined }),
     });
   const configs = [build(first), ...others.map(build)] as const;
   readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MAX_INT32 });
@@ -89,6 +90,7 @@ export function configsFromFlags(
 
 interface InMode {
   readonly mode: Config['mode'];
+  readonly once: boolean;
   readonly hasFile: boolean;
 }
 
@@ -107,10 +109,7 @@ function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'mo
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
     failover: readChoice(read, 'failover', { initial: 'none', choices: FAILOVERS }),
-    takeover: {
-      how: readChoice(read, 'takeover', { initial: 'none', choices: TAKEOVERS }),
-      window: readPositive(read, 'takeover-window', '60s'),
-    },
+    takeover: readTakeover(read, inMode.once),
     datapathCheck: readChoice(read, 'datapath-check', { initial: 'none', choices: DATAPATH_CHECKS }),
     datapathAddresses: readDatapathAddresses(read),
     serviceMetrics: isOn(read, 'service-metrics', false),
@@ -210,6 +209,12 @@ function readBindAddress(read: FlagReader): Address | undefined {
   const address = parseAddress(text);
   if (address === undefined) read.fault('bind-address', 'must be an IP address');
   return address === '0.0.0.0' || address === '::' ? undefined : address;
+}
+
+function readTakeover(read: FlagReader, once: boolean): TakeoverConfig {
+  const how = readChoice(read, 'takeover', { initial: 'none', choices: TAKEOVERS });
+  if (how === 'confirm' && once) read.fault('takeover', 'needs an agent that stays, and --once ends');
+  return { how, window: readPositive(read, 'takeover-window', '60s') };
 }
 
 function readDatapathAddresses(read: FlagReader): readonly Address[] {

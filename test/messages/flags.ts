@@ -113,6 +113,36 @@ export const FLAGS: readonly Row<Flags>[] = [
     message: '--failover=yes: must be none or confirm',
   },
   {
+    name: 'another takeover',
+    input: { ...m, takeover: 'maybe' },
+    message: '--takeover=maybe: must be none or confirm',
+  },
+  {
+    name: 'a takeover that is confirmed by nobody',
+    input: { ...m, takeover: 'confirm', once: true },
+    message: '--takeover=confirm: needs an agent that stays, and --once ends',
+  },
+  {
+    name: 'no time for the checks of a takeover',
+    input: { ...m, takeover: 'confirm', takeoverWindow: '0s' },
+    message: '--takeover-window=0s: must be more than 0',
+  },
+  {
+    name: 'an address of the data path that is none',
+    input: { ...m, datapathAddresses: '192.0.2.1,web' },
+    message: '--datapath-addresses=192.0.2.1,web: web is not an IP address',
+  },
+  {
+    name: 'two addresses of the data path of one family',
+    input: { ...m, datapathAddresses: '192.0.2.1,192.0.2.2' },
+    message: '--datapath-addresses=192.0.2.1,192.0.2.2: 192.0.2.2 is the second address of its family',
+  },
+  {
+    name: 'another check of the data path',
+    input: { ...m, datapathCheck: 'yes' },
+    message: '--datapath-check=yes: must be none, report or healthz',
+  },
+  {
     name: 'a folder for the history without a name',
     input: { ...m, recordDir: '' },
     message: '--record-dir=: must name a folder',
