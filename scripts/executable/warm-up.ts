@@ -126,7 +126,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       relay: relaySockets,
       names: NO_NAMES,
       probe: () => Promise.resolve('unknown'),
-      datapath: datapathSockets,
+      datapath: datapathSockets(() => Promise.resolve(undefined)),
       setOomScore: ignored,
       releaseMemory: onSynced,
     },

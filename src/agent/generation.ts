@@ -54,7 +54,12 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     mutex: kernelLock.between,
     readBudget,
   });
-  const sync = oneSync(agent, { ...options, grace: grace.signal, readBudget, requests, watch });
+  const written = Promise.withResolvers<void>();
+  const onSynced = () => {
+    written.resolve();
+    options.onSynced();
+  };
+  const sync = oneSync(agent, { ...options, onSynced, grace: grace.signal, readBudget, requests, watch });
   feed.onChange(() => request());
   const failover = watchFailover(agent, {
     ...options,
@@ -64,7 +69,13 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   }).then(() => aborted(signal));
   request();
   const takingOver = options.takeover.watch(signal, () => request(true));
-  const asking = watchDatapath(agent, { ...options, clock, onRound: observers.askedPaths }).then(() => aborted(signal));
+  const asking = watchDatapath(agent, {
+    ...options,
+    clock,
+    written: written.promise,
+    isHeld: () => options.takeover.isHeld,
+    onRound: observers.askedPaths,
+  }).then(() => aborted(signal));
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const others = watchOthers({
@@ -88,7 +99,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {
-      await Promise.allSettled([syncing, watching, sweeping, others, takingOver]);
+      await Promise.allSettled([syncing, watching, sweeping, others, takingOver, asking]);
       await sweepLast(agent, signal);
     }
     grace.cancel();

@@ -258,24 +258,25 @@ export class PacketTotals {
   }
 }
 
-/** Sources of the samples that are read on each scrape. */
 /** The results of connections through the rules, by path. */
 class PathCounts {
-  readonly #broken = new Map<string, Sample>();
+  #paths: readonly PathState[] = [];
   readonly #connections = new Map<string, Sample>();
 
   add(paths: readonly PathState[]): void {
-    for (const { from, family: ip_family, isBroken, kind: result } of paths) {
-      const labels = { from, ip_family };
-      this.#broken.set(`${from} ${ip_family}`, { labels, value: isBroken ? 1 : 0 });
+    this.#paths = paths;
+    for (const { from, family: ip_family, kind: result } of paths) {
       const key = `${from} ${ip_family} ${result}`;
       const value = (this.#connections.get(key)?.value ?? 0) + 1;
-      this.#connections.set(key, { labels: { ...labels, result }, value });
+      this.#connections.set(key, { labels: { from, ip_family, result }, value });
     }
   }
 
   get broken(): readonly Sample[] {
-    return [...this.#broken.values()];
+    return this.#paths.map(({ from, family, isBroken }) => ({
+      labels: { from, ip_family: family },
+      value: isBroken ? 1 : 0,
+    }));
   }
 
   get connections(): readonly Sample[] {
@@ -283,6 +284,7 @@ class PathCounts {
   }
 }
 
+/** Sources of the samples that are read on each scrape. */
 interface SampleSources {
   readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];

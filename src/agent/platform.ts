@@ -12,7 +12,7 @@ import { agentNames, type NameService } from '../kernel/agent-name.ts';
 import { type OpenRules, openRules } from '../kernel/chain-probe.ts';
 import { type CommandRunner, lastingCommands } from '../kernel/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../kernel/conntrack.ts';
-import { hasServiceAddress, hasServiceDevice } from '../kernel/devices.ts';
+import { hasServiceAddress, hasServiceDevice, routeTo } from '../kernel/devices.ts';
 import type { IpvsKernel } from '../kernel/ipvs-kernel.ts';
 import { openIpvsKernel } from '../kernel/ipvs-open.ts';
 import { type ListeningSocket, readListeners } from '../kernel/listeners.ts';
@@ -162,7 +162,7 @@ export const realPlatform: Platform = {
     listen: openServer,
     relay: relaySockets,
     probe: tcpProbe(realClock),
-    datapath: datapathSockets,
+    datapath: datapathSockets(routeTo),
     names: agentNames,
     setOomScore,
     releaseMemory,

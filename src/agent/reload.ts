@@ -97,6 +97,7 @@ export class Reloader {
     this.#datapath = new Datapath({
       sockets: options.platform.process.datapath,
       addresses: options.platform.machine.addresses,
+      onProblem: (text) => log.warn(text),
     });
     this.#unadapted = new TroubleLog({ log, clock: realClock, level: 'warn' });
     this.#supervisor = new SupervisorState(log);
@@ -161,25 +162,36 @@ export class Reloader {
     const running = await this.#feedFor(config, former, AbortSignal.any([signal, building.signal]));
     const observers = await this.#observersFor(running.feed, config);
     const takeover = this.#takeoverOf(observers);
+    const keepsTables = takeover.keepsTables(config);
     let agent: Agent;
     try {
-      agent = await this.#build(config, { running, observers, takeover, former, building: building.signal });
+      agent = await this.#build(config, {
+        running,
+        observers,
+        takeover,
+        keepsTables,
+        former,
+        building: building.signal,
+      });
     } catch (error) {
       if (running !== former?.running) running.stop.abort();
       throw error;
     }
     this.#wake = () => undefined;
     this.#unadapted.over({ text: 'the agent could adapt to the change of this node' });
+    await this.#placeProbe(running.feed, config, takeover);
     if (former !== undefined) await this.#end(former, running);
-    await this.#placeProbe(running.feed, config);
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
     await this.#options.recordings.use(agent, config);
     if (former !== undefined) warnOfMode(config, former.config, this.#options.log);
     emitModeWarning(config, former?.config, observers.events);
-    return this.#start({ agent, config, running, observers, takeover, former });
+    return this.#start({ agent, config, running, observers, takeover, keepsTables, former });
   }
 
-  async #build(config: Config, { running, observers, takeover, former, building }: BuildInput): Promise<Agent> {
+  async #build(
+    config: Config,
+    { running, observers, takeover, keepsTables, former, building }: BuildInput,
+  ): Promise<Agent> {
     const { signal, log, platform } = this.#options;
     return await startAgent(running.feed, {
       platform,
@@ -189,7 +201,7 @@ export class Reloader {
       recorder: this.#options.recordings.hooks,
       mustHave: former?.agent.onNode.families ?? [],
       former: former?.config.mode,
-      keepsTables: takeover.keepsTables(config),
+      keepsTables,
       beforeWrite: takeover.beforeWrite,
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
@@ -210,7 +222,7 @@ export class Reloader {
     if (former.running !== running) former.running.stop.abort();
   }
 
-  #start({ agent, config, running, observers, takeover, former }: StartInput): Generation {
+  #start({ agent, config, running, observers, takeover, keepsTables, former }: StartInput): Generation {
     const { log, signal, platform, onConfig } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
@@ -228,7 +240,7 @@ export class Reloader {
     }
     running.feed.cache.touchAll();
     const until = AbortSignal.any([signal, stop.signal]);
-    takeover.begin(agent, config, until);
+    takeover.begin({ agent, config, keepsTables, signal: until });
     const ended = runGeneration(agent, {
       platform,
       takeover,
@@ -348,10 +360,12 @@ export class Reloader {
     return this.#takeover;
   }
 
-  /** Adds the Service through which the agent asks itself, where something asks for it. */
-  async #placeProbe(feed: ObjectFeed, { takeover, datapathCheck, datapathAddresses, nodeName }: Config): Promise<void> {
-    if (takeover.how === 'none' && datapathCheck === 'none') return;
-    for (const event of await this.#datapath.open(datapathAddresses, nodeName)) feed.place(event);
+  /** Adds the Service through which the agent asks itself, where something needs it, and removes it where nothing does. */
+  async #placeProbe(feed: ObjectFeed, config: Config, takeover: Takeover): Promise<void> {
+    const { datapathCheck, datapathAddresses: addresses, nodeName } = config;
+    if (datapathCheck === 'none' && !takeover.needsDatapath(config)) return this.#datapath.close();
+    const preferred = feed.node()?.addresses ?? [];
+    await this.#datapath.open({ addresses, nodeName, preferred, place: (event) => feed.place(event) });
   }
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
@@ -369,6 +383,8 @@ interface BuildInput {
   readonly running: RunningFeed;
   readonly observers: Observers;
   readonly takeover: Takeover;
+  /** See `ModeInput`. */
+  readonly keepsTables: boolean;
   readonly former: Generation | undefined;
   readonly building: AbortSignal;
 }
@@ -376,6 +392,8 @@ interface BuildInput {
 interface StartInput extends Pick<Generation, 'agent' | 'config' | 'running'> {
   readonly observers: Observers;
   readonly takeover: Takeover;
+  /** See `ModeInput`. */
+  readonly keepsTables: boolean;
   /** The generation that has ended. */
   readonly former: Generation | undefined;
 }

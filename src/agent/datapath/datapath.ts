@@ -1,17 +1,32 @@
 /** Asks the agent itself through the rules in the kernel: a reserved address for each family, whose Service the mode serves like any other. */
 import { randomBytes } from 'node:crypto';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../base/address.ts';
-import type { SourceEvent } from '../../proxy/model/events.ts';
-import { PROBE_PORT, probeServiceEvents } from './probe-service.ts';
+import { causeOf } from '../../base/cause.ts';
+import type { EventSink } from '../../proxy/model/events.ts';
+import { PathHealth } from './path-health.ts';
+import { goneProbeEvents, PROBE_PORT, probeServiceEvents } from './probe-service.ts';
 import type { AnsweringPort, DatapathSockets } from './reach.ts';
 
 export interface DatapathOptions {
   readonly sockets: DatapathSockets;
   /** The addresses of this machine's interfaces. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
+  /** Called with the reason why a family cannot be asked. */
+  readonly onProblem: (text: string) => void;
 }
 
-/** A connection of the node to a reserved address. `unknown`: the node has no route to it, and nothing is known of the rules. */
+/** What is asked, and where its Service goes. */
+export interface Asked {
+  /** The reserved addresses, one for each family at most. */
+  readonly addresses: readonly Address[];
+  readonly nodeName: string;
+  /** The Node's own addresses, which come before others of this machine. */
+  readonly preferred: readonly Address[];
+  /** Takes the Service and its slices, as if a source had them. */
+  readonly place: EventSink;
+}
+
+/** A connection of the node to a reserved address. `unknown`: nothing is known of the rules. */
 export type PathResult = { readonly from: 'node'; readonly family: Family } & (
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' | 'unknown'; readonly text: string }
@@ -21,50 +36,63 @@ export type PathResult = { readonly from: 'node'; readonly family: Family } & (
 const REACH_MS = 700;
 
 export class Datapath {
+  /** It outlives generations of the agent: a path that is broken stays broken. */
+  readonly health = new PathHealth();
   readonly #options: DatapathOptions;
   /** It names this process: an answer of another program on the same port is none. */
   readonly #token = randomBytes(16).toString('hex');
   #answering: readonly AnsweringPort[] = [];
-  #addresses: readonly Address[] = [];
+  #asked: Asked | undefined;
 
   constructor(options: DatapathOptions) {
     this.#options = options;
   }
 
-  /**
-   * Answers at an address of this node, where it does not yet, and returns the Service that leads there. `addresses`: the reserved ones. Rejects
-   * when it cannot listen.
-   */
-  async open(addresses: readonly Address[], nodeName: string): Promise<readonly SourceEvent[]> {
-    const own = (await Promise.all(FAMILIES.map(this.#options.addresses))).flat();
-    const families = new Set(addresses.map(familyOf));
+  /** Answers at an address of this node, where it does not yet, and places the Service that leads there. Never rejects. */
+  async open(asked: Asked): Promise<void> {
+    const own = await this.#own();
+    const families = new Set(asked.addresses.map(familyOf));
     const kept = this.#answering.filter(({ address }) => own.includes(address) && families.has(familyOf(address)));
     for (const one of this.#answering) if (!kept.includes(one)) one.close();
     this.#answering = kept;
-    this.#addresses = addresses;
-    for (const family of families.difference(new Set(this.families))) {
-      const at = own.find((address) => familyOf(address) === family && !isLoopback(address));
-      if (at === undefined) continue;
-      const isOwn = (from: string) =>
-        from === at || own.includes(from as Address) || addresses.includes(from as Address);
-      this.#answering = [...this.#answering, await this.#options.sockets.answer(at, this.#token, isOwn)];
-    }
-    return probeServiceEvents({ addresses, answering: this.#answering, nodeName });
+    this.#asked = asked;
+    for (const family of families) await this.#answer(family, [...asked.preferred, ...own], own);
+    const { addresses, nodeName, place } = asked;
+    for (const event of probeServiceEvents({ addresses, answering: this.#answering, nodeName })) place(event);
   }
 
+  async #answer(family: Family, candidates: readonly Address[], own: readonly Address[]): Promise<void> {
+    if (this.#answering.some(({ address }) => familyOf(address) === family)) return;
+    const at = candidates.find((one) => familyOf(one) === family && !isLoopback(one) && own.includes(one));
+    if (at === undefined) return;
+    const reserved = this.#asked?.addresses ?? [];
+    const isOwn = (from: string) => [...own, ...reserved].some((address) => address === from);
+    try {
+      this.#answering = [...this.#answering, await this.#options.sockets.answer(at, this.#token, isOwn)];
+    } catch (error) {
+      this.#options.onProblem(`the data path of ${family} cannot be checked: ${causeOf(error)}`);
+    }
+  }
+
+  async #own(): Promise<readonly Address[]> {
+    const { addresses } = this.#options;
+    const of = (family: Family) => addresses(family).catch((): readonly Address[] => []);
+    return (await Promise.all(FAMILIES.map(of))).flat();
+  }
+
+  /** Answers no more, and takes the Service away. */
   close(): void {
     for (const one of this.#answering) one.close();
     this.#answering = [];
-  }
-
-  /** The families in which the agent can be asked. */
-  get families(): readonly Family[] {
-    return this.#answering.map(({ address }) => familyOf(address));
+    const { place } = this.#asked ?? {};
+    this.#asked = undefined;
+    if (place !== undefined) for (const event of goneProbeEvents()) place(event);
   }
 
   /** Asks once in each of these families that it can. */
   async check(families: readonly Family[]): Promise<readonly PathResult[]> {
-    const asked = this.#addresses.filter((address) => this.families.includes(familyOf(address)));
+    const open = new Set(this.#answering.map(({ address }) => familyOf(address)));
+    const asked = (this.#asked?.addresses ?? []).filter((address) => open.has(familyOf(address)));
     return await Promise.all(
       asked.filter((address) => families.includes(familyOf(address))).map((address) => this.#ask(address)),
     );
@@ -72,15 +100,25 @@ export class Datapath {
 
   async #ask(address: Address): Promise<PathResult> {
     const path = { from: 'node', family: familyOf(address) } as const;
-    const to = { address, port: PROBE_PORT };
-    const options = { length: this.#token.length, milliseconds: REACH_MS };
-    const reached = await this.#options.sockets.reach(to, options);
+    const { sockets } = this.#options;
     const what = `a connection from this node to ${endpointText(address, PROBE_PORT)} through the rules`;
-    if (reached.kind === 'unroutable')
-      return { ...path, kind: 'unknown', text: `${what} cannot be tried: ${reached.cause}` };
+    if (!(await sockets.hasRoute(address)))
+      return { ...path, kind: 'unknown', text: `${what} cannot be tried: there is no route to that address` };
+    const to = { address, port: PROBE_PORT };
+    const reached = await sockets.reach(to, { length: this.#token.length, milliseconds: REACH_MS });
+    if (reached.kind === 'connected' && reached.said === this.#token) return { ...path, kind: 'passed' };
+    if (await this.#hasMoved(path.family))
+      return { ...path, kind: 'unknown', text: `${what} had its end at an address that this node has no more` };
     if (reached.kind !== 'connected')
       return { ...path, kind: 'failed', text: `${what} does not reach the agent: ${reached.cause}` };
-    if (reached.said === this.#token) return { ...path, kind: 'passed' };
     return { ...path, kind: 'failed', text: `${what} reaches another program than the agent` };
+  }
+
+  /** Whether the address at which the agent answers is no more the node's. Then it answers at another one. */
+  async #hasMoved(family: Family): Promise<boolean> {
+    const at = this.#answering.find(({ address }) => familyOf(address) === family);
+    if (at === undefined || (await this.#own()).includes(at.address)) return false;
+    if (this.#asked !== undefined) await this.open(this.#asked);
+    return true;
   }
 }

@@ -23,11 +23,16 @@ export interface PathChange {
 export class PathHealth {
   readonly #paths = new Map<string, Path>();
 
-  /** Takes the results of a round. Returns the paths that broke, or became whole, with them. A result that says nothing changes nothing. */
+  /**
+   * Takes the results of a round. Returns the paths that broke, or became whole, with them. A result that says nothing changes nothing; a path
+   * without a result is forgotten.
+   */
   round(results: readonly PathResult[]): readonly PathChange[] {
     const changes: PathChange[] = [];
+    const keys = new Set(results.map(keyOf));
+    for (const key of this.#paths.keys()) if (!keys.has(key)) this.#paths.delete(key);
     for (const result of results) {
-      const key = `${result.from} ${result.family}`;
+      const key = keyOf(result);
       const { isBroken, contrary } = this.#paths.get(key) ?? { isBroken: false, contrary: 0 };
       const path: Path = { result, isBroken, contrary };
       this.#paths.set(key, path);
@@ -49,6 +54,10 @@ export class PathHealth {
   get reasons(): readonly string[] {
     return [...this.#paths.values()].filter(({ isBroken }) => isBroken).map(({ result }) => reasonOf(result));
   }
+}
+
+function keyOf({ from, family }: PathResult): string {
+  return `${from} ${family}`;
 }
 
 function reasonOf(result: PathResult): string {

@@ -2,9 +2,9 @@
  * A Service of the agent's own, whose only endpoint is the agent: a connection to its address passes the rules that the mode wrote for it, as
  * for any other Service. No Service of a cluster can have its name, because a namespace has no dot.
  */
-import { type Address, type Family, familyOf } from '../../base/address.ts';
-import type { SourceEvent } from '../../proxy/model/events.ts';
-import type { ServiceKey } from '../../proxy/model/objects.ts';
+import { type Address, FAMILIES, type Family, familyOf } from '../../base/address.ts';
+import { goneEvent, type SourceEvent } from '../../proxy/model/events.ts';
+import type { ServiceKey, SliceKey } from '../../proxy/model/objects.ts';
 import type { TcpAddress } from './reach.ts';
 
 export const PROBE_SERVICE: ServiceKey = 'slicewire.dev/datapath';
@@ -17,6 +17,15 @@ interface ProbeServiceInput {
   /** Where the agent answers, in each of the families. */
   readonly answering: readonly TcpAddress[];
   readonly nodeName: string;
+}
+
+/** The same objects when they go. */
+export function goneProbeEvents(): readonly SourceEvent[] {
+  return [goneEvent('services', PROBE_SERVICE), ...FAMILIES.map((family) => goneEvent('slices', sliceKey(family)))];
+}
+
+function sliceKey(family: Family): SliceKey {
+  return `${PROBE_SERVICE}-${family.toLowerCase()}`;
 }
 
 /** The Service and its slices as a source would send them. */
@@ -45,7 +54,7 @@ export function probeServiceEvents({ addresses, answering, nodeName }: ProbeServ
 }
 
 function sliceEvent({ address, port }: TcpAddress, family: Family, nodeName: string): SourceEvent {
-  const key = `${PROBE_SERVICE}-${family.toLowerCase()}`;
+  const key = sliceKey(family);
   const conditions = { ready: true, serving: true, terminating: false };
   return {
     kind: 'slice',

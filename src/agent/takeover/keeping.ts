@@ -51,20 +51,27 @@ function tablesBeside({ config }: Pick<KeepingInput, 'config'>): readonly string
 }
 
 /**
- * Brings it back, and removes the rules of the agent: what serves is replaced and never absent. Resolves with whether servers wait for their
- * connections to end. Throws when the kernel cannot be read or written; then it may be called again.
+ * Brings it back, and removes the rules of the agent: what serves is replaced and never absent. Resolves with `gone`, and changes nothing, where
+ * another program removed a table that was kept, and with `waiting` where servers of the agent wait for their connections to end. Throws when the
+ * kernel cannot be read or written; then it may be called again.
  */
-export async function bringBack(kept: Kept, input: KeepingInput): Promise<boolean> {
+export async function bringBack(kept: Kept, input: KeepingInput): Promise<'done' | 'waiting' | 'gone'> {
   const { platform } = input;
-  const own = withNftables(platform, [], (kernel) => tablesIn(kernel, [PROXY_TABLES.ours], FAMILIES)).filter(
-    (one) => !kept.tables.some(({ family, table }) => family === one.family && table === one.table),
-  );
-  const changeTables = () => withNftables(platform, undefined, (kernel) => change(kernel, kept.tables, own));
+  const { ours } = PROXY_TABLES;
+  const isKept = (one: TableId) =>
+    kept.tables.some(({ family, table }) => family === one.family && table === one.table);
+  const seen = withNftables(platform, { own: [], areThere: kept.tables.length === 0 }, (kernel) => ({
+    own: tablesIn(kernel, [ours], FAMILIES).filter((one) => !isKept(one)),
+    areThere: kept.tables.every(({ family, table }) => kernel.hasTable(family, table)),
+  }));
+  if (!seen.areThere) return 'gone';
+  const changeTables = () => withNftables(platform, undefined, (kernel) => change(kernel, kept.tables, seen.own));
   // The tables of the agent come before rules of iptables, and those come before nothing.
-  if (own.length === 0) changeTables();
+  const areFirst = seen.own.length === 0;
+  if (areFirst) changeTables();
   const isWaiting = await chainsAndServersBack(kept, input);
-  if (own.length > 0) changeTables();
-  return isWaiting;
+  if (!areFirst) changeTables();
+  return isWaiting ? 'waiting' : 'done';
 }
 
 function change(kernel: OpenNftables, kept: readonly TableId[], own: readonly TableId[]): undefined {
@@ -76,12 +83,14 @@ function change(kernel: OpenNftables, kept: readonly TableId[], own: readonly Ta
   if (changes.length > 0) kernel.changeTables(changes);
 }
 
-/** Removes the tables that were kept: the takeover is confirmed. Throws when the kernel refuses it. */
-export function letGo(kept: Kept, { platform }: Pick<KeepingInput, 'platform'>): void {
-  withNftables(platform, undefined, (kernel) => {
-    const gone = kept.tables.filter(({ family, table }) => kernel.isDormant(family, table));
-    if (gone.length > 0) kernel.changeTables(gone.map((id) => ({ ...id, to: 'gone' })));
-  });
+/**
+ * Removes virtual servers of the agent whose connections have ended, where nothing was balanced by such before. It touches no rules. Resolves with
+ * whether some are left. Throws as `bringBack`.
+ */
+export async function removeServersLeft(input: KeepingInput): Promise<boolean> {
+  if (!(await hasIpvsLeftovers(input.platform.machine))) return false;
+  const families = await withSettings(await toolsOf(input), input);
+  return await withIpvs(input, async (node) => await applyAll(ipvsPredecessor({ ...node, families }), input));
 }
 
 /** Syncs of the way back in a row: chains and servers need each other, and each of these takes what the one before made possible. */
@@ -94,27 +103,20 @@ async function chainsAndServersBack(kept: Kept, input: KeepingInput): Promise<bo
   const mayHaveRules = hadRules || (await mayNeedTools({ mode: config.mode, former: undefined }, platform));
   const tools = mayHaveRules ? await toolsOf(input) : [];
   const rulesOf = (family: Family) => kept.rules.find((one) => one.family === family) ?? { family, lines: [] };
-  const inFamilies = await withSettings(tools, input);
   if (kept.servers.length === 0) {
-    const isWaiting = await applyAll(
-      rulesBack(tools.map((one) => ({ ...one, kept: rulesOf(one.tools.family) }))),
-      input,
-    );
-    if (!(await hasIpvsLeftovers(platform.machine))) return isWaiting;
-    // The servers of the agent go when their connections end.
-    return await withIpvs(
-      input,
-      async (node) => await applyAll(ipvsPredecessor({ ...node, families: inFamilies }), input),
-    );
+    const back = rulesBack(tools.map((one) => ({ ...one, kept: rulesOf(one.tools.family) })));
+    return (await applyAll(back, input)) || (await removeServersLeft(input));
   }
-  return await withIpvs(input, async (node) => {
-    const families = inFamilies.map((one) => {
+  // Servers that wait for their last connection are those of the next proxy in IPVS mode to remove.
+  await withIpvs(input, async (node) => {
+    const families = (await withSettings(tools, input)).map((one) => {
       const { family } = one.settings;
       const servers = kept.servers.find((each) => each.family === family) ?? noServers(family);
       return { ...one, rules: rulesOf(family), servers };
     });
-    return await applyAll(serversBack(families, node), input);
+    await applyAll(serversBack(families, node), input);
   });
+  return false;
 }
 
 function noServers(family: Family): KeptServers {

@@ -3,6 +3,7 @@
  * and needed only for the way back. Both are gone after the next boot, and so are the rules of the predecessor.
  */
 import type { RecordFile } from '../../kernel/record-file.ts';
+import type { ModeName } from '../../proxy/model/modes.ts';
 import type { TableId } from '../../proxy/modes/nftables/index.ts';
 import type { KeptRules, KeptServers } from '../../proxy/modes/way-back/kept.ts';
 
@@ -15,31 +16,35 @@ export interface Kept {
   readonly tables: readonly TableId[];
 }
 
-/** A Service that answered before the takeover. */
+/** A Service that answered before the takeover. `endpoints`: a digest of those that were ready. */
 export interface Sampled {
   readonly service: string;
   readonly address: string;
   readonly port: number;
+  readonly endpoints: string;
 }
 
 /** What the state was when the agent went back: any other value tells it to try again. */
 export interface ToldBefore {
   readonly version: string;
-  /** Of the Node; "" without one. */
-  readonly annotation: string;
+  /** Of the Node; undefined without one. */
+  readonly annotation?: string | undefined;
 }
 
 export type TakeoverState =
   /** The predecessor's state is kept, rules are written, and nothing is confirmed yet. */
   | { readonly kind: 'open'; readonly sample: readonly Sampled[] }
-  /** `going back`: not all of the predecessor's state is in the kernel again. `at`: milliseconds since 1970. */
+  /**
+   * `going back`: not all of the predecessor's state is in the kernel again. `no way back`: what was kept of it is gone. `at`: milliseconds since
+   * 1970.
+   */
   | {
-      readonly kind: 'going back' | 'went back';
+      readonly kind: 'going back' | 'went back' | 'no way back';
       readonly cause: string;
       readonly at: number;
       readonly told: ToldBefore;
     }
-  | { readonly kind: 'confirmed' };
+  | { readonly kind: 'confirmed'; readonly mode: ModeName };
 
 export interface TakeoverFiles {
   readonly state: RecordFile;
@@ -72,7 +77,7 @@ export class TakeoverRecord {
   /** Throws when it cannot be written. */
   write(state: TakeoverState): void {
     this.#write(this.#files.state, state);
-    if (state.kind === 'confirmed' || state.kind === 'went back') this.#files.kept.remove();
+    if (state.kind !== 'open' && state.kind !== 'going back') this.#files.kept.remove();
   }
 
   /** Throws when they cannot be removed. */

@@ -16,8 +16,8 @@ class Network implements Pick<DatapathSockets, 'reach'> {
     this.asked.push(`${address}:${port}`);
     return Promise.resolve(
       this.answering.includes(`${address}:${port}`)
-        ? { kind: 'connected', said: '' }
-        : { kind: 'silent', cause: 'no answer' },
+        ? ({ kind: 'connected', said: '' } as const)
+        : ({ kind: 'failed', cause: 'no answer' } as const),
     );
   };
 }
@@ -34,9 +34,10 @@ describe('the sample', () => {
     network.answering = ['10.96.0.1:80', '10.96.0.3:80'];
     const udp = service({ name: 'dns', spec: { clusterIP: '10.96.0.4', ports: [{ port: 53, protocol: 'UDP' }] } });
     const cache = cacheOf(...web('one', 1), ...web('two', 2), ...web('three', 3, []), udp);
-    assert.deepEqual(await sampleNow(cache, network, () => 0.5), [
-      { service: 'default/one', address: '10.96.0.1', port: 80 },
-    ]);
+    assert.deepEqual(
+      (await sampleNow(cache, network, () => 0.5)).map(({ service, address, port }) => [service, address, port]),
+      [['default/one', '10.96.0.1', 80]],
+    );
     assert.deepEqual(network.asked.toSorted(), ['10.96.0.1:80', '10.96.0.2:80']);
   });
 
@@ -54,27 +55,48 @@ describe('the sample', () => {
 });
 
 describe('a Service that does not answer any more', () => {
-  const sampled = [{ service: 'default/one', address: '10.96.0.1', port: 80 }];
-
-  it('is lost where one of its endpoints answers without it', async () => {
+  /** Those of these objects that answered, of which some answer no more. */
+  async function lost(before: readonly object[], after: readonly object[], answering: readonly string[]) {
     const network = new Network();
-    network.answering = ['10.244.1.1:8080'];
-    const lost = await lostServices(sampled, cacheOf(...web('one', 1)), network);
-    assert.deepEqual(lost, [
-      'Service default/one at 10.96.0.1:80 answered before the takeover and does not now, though its endpoint 10.244.1.1:8080 does',
+    network.answering = ['10.96.0.1:80'];
+    const sampled = await sampleNow(cacheOf(...before), network, () => 0.5);
+    assert.equal(sampled.length, 1);
+    network.answering = answering;
+    return [...(await lostServices(sampled, cacheOf(...after), network)).values()];
+  }
+
+  it('is lost where its endpoints answer without it', async () => {
+    const both = web('one', 1, ['10.244.1.1', '10.244.1.2']);
+    assert.deepEqual(await lost(both, both, ['10.244.1.1:8080', '10.244.1.2:8080']), [
+      'Service default/one at 10.96.0.1:80 answered before the takeover and does not now, though its endpoints do: 10.244.1.1:8080, 10.244.1.2:8080',
     ]);
   });
 
   for (const [what, objects, answering] of [
     ['answers', web('one', 1), ['10.96.0.1:80', '10.244.1.1:8080']],
     ['has no endpoint that answers', web('one', 1), []],
+    ['has another endpoint', web('one', 1, ['10.244.1.9']), ['10.244.1.9:8080']],
     ['is gone', [], ['10.244.1.1:8080']],
     ['has another address', web('one', 7, ['10.244.1.1']), ['10.244.1.1:8080']],
   ] as const) {
     it(`is not lost where it ${what}`, async () => {
-      const network = new Network();
-      network.answering = answering;
-      assert.deepEqual(await lostServices(sampled, cacheOf(...objects), network), []);
+      assert.deepEqual(await lost(web('one', 1), objects, answering), []);
     });
   }
+
+  it('is not lost where one of its endpoints does not answer, which the rules may have chosen', async () => {
+    const both = web('one', 1, ['10.244.1.1', '10.244.1.2']);
+    assert.deepEqual(await lost(both, both, ['10.244.1.1:8080']), []);
+  });
+
+  it('is not in the sample where its policy is Local', async () => {
+    const network = new Network();
+    network.answering = ['10.96.0.1:80'];
+    const [local, ...slices] = web('one', 1);
+    const cache = cacheOf(
+      { ...local, spec: { ...(local as { spec: object }).spec, internalTrafficPolicy: 'Local' } },
+      ...slices,
+    );
+    assert.deepEqual(await sampleNow(cache, network, () => 0.5), []);
+  });
 });

@@ -33,9 +33,11 @@ const WENT_BACK: TakeoverState = {
   told: { version: version(), annotation: 'a' },
 };
 
+const CONFIRM = configFromFlags({ manifests: '/none', takeover: 'confirm' });
+
 describe('a takeover that went back', () => {
   let files: { state: MemoryFile; kept: MemoryFile };
-  let node: { takeover?: string };
+  let node: { takeover?: string } | undefined;
   let stages: TakeoverAt[];
   let again: number;
   beforeEach(() => {
@@ -60,9 +62,13 @@ describe('a takeover that went back', () => {
         again += 1;
       },
     });
-    const config = configFromFlags({ manifests: '/none', ...flags });
+    return beginAgain(takeover, configFromFlags({ manifests: '/none', ...flags }));
+  }
+
+  /** Another generation. */
+  function beginAgain(takeover: Takeover, config = CONFIRM): Takeover {
     const agent = { feed: { node: () => node } } as unknown as Agent;
-    takeover.begin(agent, config, NEVER);
+    takeover.begin({ agent, config, keepsTables: takeover.keepsTables(config), signal: NEVER });
     return takeover;
   }
 
@@ -74,17 +80,17 @@ describe('a takeover that went back', () => {
     assert.equal(at?.stage, 'went back');
     assert.equal(
       at?.unready,
-      'the takeover of this node failed at 2026-11-29T10:00:00.000Z: packets do not pass. The rules that were there before are back. To try again, remove /run/slicewire/takeover-1, change the annotation slicewire.dev/takeover of the Node, or start another version.',
+      'the takeover of this node failed at 2026-11-29T10:00:00.000Z: packets do not pass. The rules that were there before are back, and nothing is written. To try again, remove /run/slicewire/takeover-1, change the annotation slicewire.dev/takeover of the Node, or start another version.',
     );
     assert.equal(at?.news, undefined, 'it happened before this process');
-    assert.equal(takeover.keepsTables(configFromFlags({ manifests: '/none', takeover: 'confirm' })), false);
+    assert.equal(takeover.keepsTables(CONFIRM), false);
     assert.equal(again, 0);
   });
 
   for (const [how, change] of [
     ['the file is removed', () => files.state.remove()],
-    ['the annotation is another one', () => Object.assign(node, { takeover: 'b' })],
-    ['the annotation is gone', () => delete node.takeover],
+    ['the annotation is another one', () => Object.assign(node ?? {}, { takeover: 'b' })],
+    ['the annotation is gone', () => delete node?.takeover],
     [
       'this is another version',
       () => new TakeoverRecord(files).write({ ...WENT_BACK, told: { version: '0.0.1', annotation: 'a' } }),
@@ -98,11 +104,41 @@ describe('a takeover that went back', () => {
         assert.equal(again, 0);
         change();
       }
-      assert.equal((await takeover.beforeWrite())?.outcome, 'failed', 'this generation no longer writes');
+      for (let sync = 1; sync <= 3; sync++)
+        assert.equal((await takeover.beforeWrite())?.outcome, 'failed', 'this generation never writes again');
       assert.equal(again, 1);
+      assert.equal(takeover.keepsTables(CONFIRM), true, 'the next one keeps tables');
+      beginAgain(takeover);
       assert.equal(files.state.text, undefined);
+      assert.equal(stages.at(-1)?.stage, 'none');
     });
   }
+
+  it('is held, and says so, where its record cannot be read, until that is removed', async () => {
+    files.state.read = () => {
+      if (files.state.text === undefined) return undefined;
+      throw new Error('EIO: i/o error');
+    };
+    const takeover = begun();
+    assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
+    assert.match(
+      stages.at(-1)?.unready ?? '',
+      /cannot be read: EIO.*Remove \/run\/slicewire\/takeover-1 to begin anew\.$/,
+    );
+    files.state.remove();
+    assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
+    assert.equal(again, 1);
+  });
+
+  it('is not told again by the annotation of a Node that is not known yet', async () => {
+    const takeover = begun();
+    const known = node;
+    node = undefined;
+    assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
+    node = known;
+    assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
+    assert.equal(again, 0);
+  });
 
   it('is over after the next boot, and without --takeover=confirm', async () => {
     files.state.boot = 'the next boot';

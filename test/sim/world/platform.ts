@@ -55,7 +55,8 @@ export function simPlatform(
           mayOutlive: true,
         }),
       datapath: {
-        reach: () => Promise.resolve({ kind: 'unroutable', cause: 'simulated nodes have no such sockets' }),
+        reach: () => Promise.resolve({ kind: 'failed', cause: 'simulated nodes have no such sockets' }),
+        hasRoute: () => Promise.resolve(false),
         answer: () => Promise.reject(new Error('simulated nodes have no such sockets')),
       },
       setOomScore: (score) =>

@@ -44,7 +44,7 @@ export async function keepRules(tools: IptablesTools, signal: AbortSignal): Prom
       const kept = isBuiltIn ? texts.filter((text) => isOursOrSource(table, targetOf(text))) : texts;
       // The policy of a built-in chain stays as it is.
       if (!isBuiltIn || kept.length > 0) chains.push(`:${chain} - [0:0]`);
-      rules.push(...kept.map((text) => `-A ${chain} ${text}`));
+      for (const text of kept) rules.push(`-A ${chain} ${text}`);
     }
     return chains.length === 0 ? [] : [`*${table}`, ...chains, ...rules, 'COMMIT'];
   });
@@ -73,10 +73,9 @@ export function readKeptRules({ lines }: KeptRules): ReadRules {
   return { chains, jumps: jumps.reverse() };
 }
 
-/** The servers that were read last; undefined when they are not known. */
-export function keptServers(state: ServersState): KeptServers | undefined {
+/** The servers that were read last. */
+export function keptServers(state: ServersState): KeptServers {
   const { sets, entries, servers, destinations, addresses } = state;
-  if (!state.isKnown) return undefined;
   return {
     family: state.settings.family,
     sets: [...(sets.applied ?? [])],

@@ -90,8 +90,7 @@ export async function keepServers(
   for (const { settings, ...tools } of families) {
     const family = new ServersFamily(settings, new FamilyRules({ ...tools, isOurs: isOursOrSource, jumps: [] }), node);
     await family.observe(signal);
-    const found = keptServers(family.state);
-    if (found !== undefined) kept.push(found);
+    kept.push(keptServers(family.state));
   }
   return kept;
 }
