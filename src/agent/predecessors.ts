@@ -326,9 +326,9 @@ export async function removeAll(config: Config, signal: AbortSignal, platform: P
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
   const problems = broken.map(({ problem }) => problem);
-  // The record describes the tables that go. It is no object of its own, and has no line.
+  // The records describe the rules that go. They are no objects of their own, and have no line.
   const ofRecord = async () => {
-    kernel.record.remove();
+    for (const file of [kernel.record, kernel.takeover.state, kernel.takeover.kept]) file.remove();
     return [];
   };
   // A failure in one mode must not keep the rules of the others, but for servers: packets reach them once the rules before them are gone, and

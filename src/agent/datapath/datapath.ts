@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { type Address, endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import type { EventSink } from '../../proxy/model/events.ts';
-import { PathHealth } from './path-health.ts';
+import { PathHealth, type PathResult } from './path-health.ts';
 import { goneProbeEvents, PROBE_PORT, probeServiceEvents } from './probe-service.ts';
 import type { AnsweringPort, DatapathSockets } from './reach.ts';
 
@@ -25,12 +25,6 @@ export interface Asked {
   /** Takes the Service and its slices, as if a source had them. */
   readonly place: EventSink;
 }
-
-/** A connection of the node to a reserved address. `unknown`: nothing is known of the rules. */
-export type PathResult = { readonly from: 'node'; readonly family: Family } & (
-  | { readonly kind: 'passed' }
-  | { readonly kind: 'failed' | 'unknown'; readonly text: string }
-);
 
 /** Milliseconds that a connection through the rules may take. Both ends are this process. */
 const REACH_MS = 700;

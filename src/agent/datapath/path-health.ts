@@ -1,5 +1,11 @@
 /** Judges connections through the rules over time: one alone that fails may be a busy node. Pure. */
-import type { PathResult } from './datapath.ts';
+import type { Family } from '../../base/address.ts';
+
+/** A connection of the node to a reserved address. `unknown`: nothing is known of the rules. */
+export type PathResult = { readonly from: 'node'; readonly family: Family } & (
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'failed' | 'unknown'; readonly text: string }
+);
 
 /** Failures in a row after which a path is broken, and successes in a row after which it is whole again. */
 const FAILURES = 2;

@@ -1,7 +1,7 @@
 /** Which ways through the rules count as broken. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { PathResult } from '../../../src/agent/datapath/datapath.ts';
+import type { PathResult } from '../../../src/agent/datapath/path-health.ts';
 import { PathHealth } from '../../../src/agent/datapath/path-health.ts';
 
 const of = (family: 'IPv4' | 'IPv6') => ({ from: 'node', family }) as const;
