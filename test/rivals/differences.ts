@@ -50,5 +50,17 @@ export const DIFFERENCES: Readonly<Record<ModeName, Reasons>> = {
     ...asTold('ranges-for-external-ip-too', 'server-on-node-port', 'server-on-loopback'),
   },
   nftables: { ...EVERY_MODE, ...OWN_NODE_ALONE },
-  ipvs: { ...EVERY_MODE, ...OWN_NODE_ALONE },
+  ipvs: {
+    ...EVERY_MODE,
+    ...OWN_NODE_ALONE,
+    ...because(
+      'serves an address of policy Local from the endpoints of its node, whoever asks (docs/switching.md)',
+      'node-port-local-draining-here',
+    ),
+    ...because(
+      'refuses connections to a cluster IP of policy Local without an endpoint on the node (docs/switching.md)',
+      ...['local-only-draining-elsewhere', 'matrix'],
+    ),
+    ...because('accepts no marked packets in INPUT (docs/ipvs.md)', 'node-ports-closed-firewall'),
+  },
 };

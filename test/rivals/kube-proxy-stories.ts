@@ -1,5 +1,6 @@
 /** The conformance stories told by a real kube-proxy: the same objects and the same packets as in slicewire's own tests. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../src/base/address.ts';
 import type { Lab } from '../../src/cli/lab/lab.ts';
 import type { ModeName } from '../../src/proxy/model/modes.ts';
@@ -52,13 +53,15 @@ export function rivalStories(mode: ModeName): RealStory[] {
 
 /** Milliseconds between two looks at kube-proxy's syncs. */
 const LOOK = 100;
-/** Of the mean time of the syncs of a change: without a further one for as long, all is written. */
-const QUIET = 1.5;
+/** Times the longest sync: without a further one for as long, none is under way. */
+const QUIET = 2;
 
 type Syncs = Awaited<ReturnType<KubeProxy['syncs']>>;
 
 interface Running {
   readonly proxy: KubeProxy;
+  /** Milliseconds of its longest sync so far. */
+  longest: number;
   /** Of its settings. */
   readonly key: string;
 }
@@ -70,6 +73,7 @@ export class StoryNode {
   readonly #relay: TcpRelay;
   readonly #kubeconfig: string;
   readonly #objects = new Map<string, object>();
+  #node: object | undefined;
   #running: Running | undefined;
 
   static async create(options: RivalOptions): Promise<StoryNode> {
@@ -127,10 +131,10 @@ export class StoryNode {
     const key = fieldsKey(mode, family, story);
     if (this.#running?.key === key) return;
     await this.#stop();
-    this.#putNode(family, {});
+    this.#putNode(family, undefined);
     const fields = fieldsOf(mode, family, story);
     const started = { lab: this.#lab, file, kubeconfig: this.#kubeconfig, mode, node: 'node', fields };
-    this.#running = { key, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
+    this.#running = { key, longest: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
   }
 
   async #stop(): Promise<void> {
@@ -138,18 +142,21 @@ export class StoryNode {
     this.#running = undefined;
   }
 
-  /** Resolves with whether kube-proxy synced. */
+  /** Resolves with whether kube-proxy synced, or had nothing to write. */
   async #reach(family: Family, { objects, zone }: StoryState): Promise<boolean> {
     const running = this.#running ?? fail();
     const before = await running.proxy.syncs();
-    this.#putNode(family, zone === undefined ? {} : { zone });
+    const nodes = this.#putNode(family, zone);
     const now = new Map(objects.map((object) => [idOf(object), withDefaults(object)]));
-    for (const id of this.#objects.keys()) if (!now.has(id)) this.#delete(id);
-    for (const [id, object] of now) {
+    const gone = [...this.#objects.keys()].filter((id) => !now.has(id));
+    for (const id of gone) this.#delete(id);
+    const changed = [...now].filter(([id, object]) => !isDeepStrictEqual(this.#objects.get(id), object));
+    for (const [id, object] of changed) {
       this.#objects.set(id, object);
       this.#api.put(object);
     }
-    return await this.#synced(running.proxy, before);
+    if (nodes + gone.length + changed.length === 0) return true;
+    return await this.#synced(running, before);
   }
 
   #delete(id: string): void {
@@ -159,27 +166,35 @@ export class StoryNode {
   }
 
   /** Until a sync came and no other one follows. An object that kube-proxy does not serve brings none: false. */
-  async #synced(proxy: KubeProxy, before: Syncs): Promise<boolean> {
+  async #synced(running: Running, before: Syncs): Promise<boolean> {
     const late = performance.now() + this.#options.sync;
-    let last = before.count;
+    let last = before;
     let since = performance.now();
     for (;;) {
       await pause(LOOK);
-      const { count, seconds } = await proxy.syncs();
+      const syncs = await running.proxy.syncs();
       const now = performance.now();
-      if (count !== last) since = now;
-      last = count;
-      const mean = (1000 * (seconds - before.seconds)) / Math.max(1, count - before.count);
-      if (count > before.count && now - since > LOOK + QUIET * mean) return true;
-      if (count === before.count && now > late) return false;
+      if (syncs.count !== last.count) {
+        const mean = (1000 * (syncs.seconds - last.seconds)) / (syncs.count - last.count);
+        running.longest = Math.max(running.longest, mean);
+        since = now;
+      }
+      last = syncs;
+      if (last.count > before.count && now - since > LOOK + QUIET * running.longest) return true;
+      if (last.count === before.count && now > late) return false;
     }
   }
 
-  #putNode(family: Family, { zone }: { readonly zone?: string }): void {
+  /** Returns how many Nodes changed. */
+  #putNode(family: Family, zone: string | undefined): 0 | 1 {
     const own = cluster(family).node;
     const other = cluster(family === 'IPv4' ? 'IPv6' : 'IPv4').node;
     const addresses = [own, other].map((address) => ({ type: 'InternalIP', address }));
-    this.#api.put({ ...nodeOf(zone), status: { addresses } });
+    const node = { ...nodeOf(zone), status: { addresses } };
+    if (isDeepStrictEqual(this.#node, node)) return 0;
+    this.#node = node;
+    this.#api.put(node);
+    return 1;
   }
 }
 

@@ -22,17 +22,21 @@ const { words, values } = commandLine({
   options: {
     'kube-proxy': { type: 'string', help: 'path of kube-proxy', value: 'PATH' },
     all: { type: 'boolean', help: 'all stories in IPVS mode, too' },
+    only: { type: 'string', help: 'these stories alone, by their ids', value: 'ID,ID…' },
   },
 });
 const file = values['kube-proxy'];
 if (file === undefined) throw new Error('--kube-proxy names the program');
 print(`kube-proxy ${await kubeProxyVersion(file)}`);
+// An early end ends the machine too.
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
 let wrong = 0;
 for (const mode of (words.length === 0 ? MODE_NAMES : words) as ModeName[]) {
   const results: StoryResult[] = [];
-  const which = mode !== 'ipvs' || values.all === true ? ['all'] : [];
+  const which = values.only ?? (mode !== 'ipvs' || values.all === true ? 'all' : 'chosen');
   const { status, said } = await runThere<StoryResult>({
-    ...{ args: [INSIDE, file, mode, ...which], mark: MARK, needsIpvs: mode === 'ipvs' },
+    ...{ args: [INSIDE, file, mode, which], mark: MARK, needsIpvs: mode === 'ipvs', signal: stop.signal },
     onResult: (result) => {
       results.push(result);
       print(lineOf(mode, result));
