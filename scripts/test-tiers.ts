@@ -89,7 +89,7 @@ export const TIERS: readonly Tier[] = [
           'test/{helpers,recordings,release,scripts}/**/*.test.ts',
           'test/web/*.test.ts',
           'test/bench/{cluster,proxies,text}.test.ts',
-          'test/{soak/{judge,parts},vm/reporter}.test.ts',
+          'test/{soak/{judge,parts},vm/reporter,rivals/report}.test.ts',
           'test/deploy/*.test.ts',
           'test/upstream/{,unit/}*.test.ts',
           'test/*.test.ts',

@@ -13,8 +13,8 @@ const BETWEEN = 150;
 const FAMILIES = 2;
 
 /** Values by their labels, as they are written; none where nobody listens yet. */
-async function read(): Promise<(name: string) => readonly number[]> {
-  const text = await fetch(URL).then(
+async function read(signal?: AbortSignal): Promise<(name: string) => readonly number[]> {
+  const text = await fetch(URL, { signal: signal ?? null }).then(
     async (response) => await response.text(),
     () => '',
   );
@@ -27,8 +27,8 @@ async function read(): Promise<(name: string) => readonly number[]> {
 
 const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
 
-async function answer(): Promise<KubeProxyAnswer> {
-  const values = await read();
+async function answer(signal?: AbortSignal): Promise<KubeProxyAnswer> {
+  const values = await read(signal);
   const ends = values('kubeproxy_sync_proxy_rules_last_timestamp_seconds');
   const families = values('kubeproxy_sync_proxy_rules_duration_seconds_count');
   const isSynced = ends.length === FAMILIES && ends.every((end) => end > 0);
@@ -41,8 +41,10 @@ async function answer(): Promise<KubeProxyAnswer> {
 
 async function synced(within: number): Promise<KubeProxyAnswer> {
   const late = performance.now() + within;
+  // A firewall that lets nothing through answers no question.
+  const signal = AbortSignal.timeout(within);
   while (performance.now() < late) {
-    const now = await answer();
+    const now = await answer(signal);
     if (now.syncedAt > 0) return now;
     await pause(BETWEEN);
   }

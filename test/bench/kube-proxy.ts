@@ -26,6 +26,8 @@ export interface KubeProxyOptions {
   readonly node?: string;
   /** Go's text of a duration. kube-proxy takes 0 for its default, one second. */
   readonly minSyncPeriod?: string;
+  /** Fields of KubeProxyConfiguration in the place of those of the agent. */
+  readonly fields?: Readonly<Record<string, unknown>>;
 }
 
 interface StartOptions {
@@ -116,7 +118,7 @@ export async function kubeProxyVersion(file: string): Promise<string> {
 }
 
 /** Settings of the machine's kernel are left alone: none of them is this namespace's. */
-function configOf({ kubeconfig, mode, node = 'node-0', minSyncPeriod = '1s' }: KubeProxyOptions): object {
+function configOf({ kubeconfig, mode, node = 'node-0', minSyncPeriod = '1s', fields }: KubeProxyOptions): object {
   return {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
@@ -134,5 +136,6 @@ function configOf({ kubeconfig, mode, node = 'node-0', minSyncPeriod = '1s' }: K
       ...{ maxPerCore: 0, min: 0 },
       ...{ tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s', udpTimeout: '0s', udpStreamTimeout: '0s' },
     },
+    ...fields,
   };
 }

@@ -20,6 +20,8 @@ export interface OtherKernel {
 export interface RunThere<Result> extends Results<Result> {
   /** Arguments of Node.js. */
   readonly args: readonly string[];
+  /** False for a program that any kernel can run: it runs here. */
+  readonly needsIpvs?: boolean;
   /** In the virtual machine with this kernel, whatever this machine's can do. */
   readonly kernel?: OtherKernel;
   /** Ends it. */
@@ -62,13 +64,14 @@ export async function isIpvsHere(): Promise<boolean> {
 /** Run Node.js with these arguments where the kernel has IPVS, or in the machine with another kernel. `KUBE_PROXY` and the executables of the tests go along. */
 export async function runThere<Result>({
   args,
+  needsIpvs = true,
   kernel,
   processors,
   mark,
   onResult,
   signal,
 }: RunThere<Result>): Promise<Ran> {
-  const isMachine = kernel !== undefined || !(await isIpvsHere());
+  const isMachine = kernel !== undefined || (needsIpvs && !(await isIpvsHere()));
   const settings = [
     'env',
     ...(processors === undefined ? [] : [`SLICEWIRE_VM_CPUS=${processors}`]),
