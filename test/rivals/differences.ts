@@ -29,6 +29,7 @@ const ANY = ['node-port', ...EXTERNAL];
 /** What kube-proxy reads of the objects is the same in every mode. */
 const EVERY_MODE: Reasons = {
   ...asTold(...BY_CHANCE, 'ranges-of-other-family', 'ranges-malformed'),
+  ...asTold('service-with-headless-label', 'slices-of-others-passed-over'),
   ...because(
     'counts an empty hint as that for a zone without a name (docs/semantics.md 3.5)',
     ...['zone-hint-empty', 'zone-hint-empty-node-without-zone'],
