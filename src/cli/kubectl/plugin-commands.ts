@@ -19,11 +19,15 @@ import {
   explainSummary,
   firstNodes,
   historySummary,
+  isRight,
+  SHADOW_SUMMARY,
   STATUS_SUMMARY,
   summaryText,
   VERIFY_SUMMARY,
 } from '../../inspect/wire/nodes.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
+import { shadowSchema } from '../../inspect/wire/shadow.ts';
+import { shadowText } from '../../inspect/wire/shadow-text.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
 import { historyText, statusText } from '../../inspect/wire/status-text.ts';
 import { verificationSchema, verificationText } from '../../inspect/wire/verification.ts';
@@ -46,7 +50,11 @@ interface Cluster {
 }
 
 export async function statusCommand(input: PluginInput): Promise<number> {
-  return await withCluster(input, (cluster) => answer(input, cluster, { question: STATUS, asksAll: true }));
+  return await withCluster(input, (cluster) =>
+    cluster.program.rules === undefined
+      ? answer(input, cluster, { question: STATUS, asksAll: true })
+      : answer(input, cluster, { question: FINDINGS, asksAll: true }),
+  );
 }
 
 export async function verifyCommand(input: PluginInput): Promise<number> {
@@ -98,6 +106,16 @@ const STATUS = questionOf({
   text: statusText,
   summary: () => STATUS_SUMMARY,
   status: ({ health }) => (health.healthy ? 0 : 2),
+  asksWhy: false,
+});
+
+/** `status` of shadows. */
+const FINDINGS = questionOf({
+  question: 'status',
+  request: { path: '/status', parameters: {}, schema: shadowSchema },
+  text: shadowText,
+  summary: () => SHADOW_SUMMARY,
+  status: (found) => (isRight(found) ? 0 : 2),
   asksWhy: false,
 });
 

@@ -28,7 +28,8 @@ const COMMANDS: readonly PluginCommand[] = [
   {
     usage: 'status',
     description: 'show the status of the agents of all nodes, or of one with --node',
-    status: '0 all are healthy, 2 one is not healthy',
+    status: '0 all are healthy, or have rules that are right; 2 one is not',
+    options: [['--of <proxy>', 'the findings of the shadows about another proxy: kube-proxy (docs/shadow.md)']],
     action: (commands, input) => commands.statusCommand(input),
   },
   {

@@ -16,12 +16,21 @@ import {
 } from './format.ts';
 import { type History, historySchema, type RecordedChange } from './history.ts';
 import { answer, moment } from './schema-common.ts';
+import { type Shadow, shadowSchema } from './shadow.ts';
+import { verdictOf } from './shadow-text.ts';
 import { type Status, statusSchema } from './status.ts';
 import { type Verification, verificationSchema } from './verification.ts';
 
 const NODE_QUERIES = ['status', 'explain', 'verify', 'history', 'exposure'] as const;
 
-const anyAnswer = z.union([statusSchema, explanationSchema, verificationSchema, historySchema, exposureSchema]);
+const anyAnswer = z.union([
+  statusSchema,
+  shadowSchema,
+  explanationSchema,
+  verificationSchema,
+  historySchema,
+  exposureSchema,
+]);
 
 export const nodesSchema = z.object({
   ...answer('Nodes'),
@@ -174,6 +183,28 @@ function statusRow(node: string, { by, health, startedAt, objects, latency, faul
     latency === null ? '-' : millisecondsText(latency.p99),
     numberText(faults.length + refused.length),
   ];
+}
+
+/** The findings of shadows. */
+export const SHADOW_SUMMARY: AnswerSummary<Shadow> = {
+  counted: ['has a kube-proxy whose rules are right', 'have a kube-proxy whose rules are right'],
+  summarize: ({ answer }) => ({ isCounted: isRight(answer), text: verdictOf(answer).replace(/\.$/, '') }),
+  details: (answered) =>
+    answered.length === 0
+      ? []
+      : columns([SHADOW_TITLES, ...answered.map(({ node, answer }) => shadowRow(node, answer))]),
+};
+
+/** Whether the rules were compared, and do what the objects ask for. */
+export function isRight({ problem, compared, count }: Shadow): boolean {
+  return problem === '' && compared !== null && count === 0;
+}
+
+const SHADOW_TITLES = ['node', 'mode', 'differences', 'kube-proxy: 99 % within', 'slicewire: 99 % within'];
+
+function shadowRow(node: string, { by, compared, count, latency: { theirs, plan } }: Shadow): string[] {
+  const time = (of: Shadow['latency']['plan']) => (of === null ? '-' : millisecondsText(of.p99));
+  return [node, compared === null ? '-' : by.mode, numberText(count), time(theirs), time(plan)];
 }
 
 export const VERIFY_SUMMARY: AnswerSummary<Verification> = {

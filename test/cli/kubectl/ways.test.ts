@@ -4,9 +4,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { runPlugin } from '../../../src/cli/kubectl/plugin.ts';
 import { NoAnswer } from '../../../src/inspect/wire/envelope.ts';
+import type { LastingDifference } from '../../../src/inspect/wire/shadow.ts';
 import { AgentCluster, agentPod } from '../../helpers/cli/kubectl/agent-cluster.ts';
 import { connectProxy } from '../../helpers/cluster/api/connect-proxy.ts';
-import { statusAnswer, verificationAnswer } from '../../helpers/inspect/wire/answers.ts';
+import { NOW, shadowAnswer, statusAnswer, verificationAnswer } from '../../helpers/inspect/wire/answers.ts';
 
 interface Kubeconfig {
   readonly clusters: readonly [{ readonly name: string; readonly cluster: object }];
@@ -137,6 +138,33 @@ describe('kubectl slicewire finds its way', () => {
         await cluster.refusal('explain', 'node', 'svc/shop/web', '--of', 'kube-proxy', '--at', '-5m'),
         /cannot be combined with --at/,
       );
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('to the shadows of all nodes, for what they have found', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      const labels = { 'k8s-app': 'slicewire-shadow' };
+      const [example] = verificationAnswer('node-2', ['from the node to 10.96.0.20:80']).differences;
+      assert.ok(example);
+      const one: LastingDifference = { service: 'shop/web', kind: 'missing', since: NOW, connections: 3, example };
+      for (const [node, differing] of [
+        ['node-1', []],
+        ['node-2', [one]],
+      ] as const) {
+        const port = await cluster.addAgent(node, { '/status': () => shadowAnswer(node, differing) });
+        cluster.addNode(node, { kind: 'agent', port }, agentPod(node, undefined, { labels }));
+      }
+      const { status, out } = await cluster.run('status', '--of', 'kube-proxy');
+      assert.equal(status, 2);
+      assert.match(
+        out,
+        /^1 of 2 nodes has a kube-proxy whose rules are right; node-2: kube-proxy's rules do not do what/,
+      );
+      assert.match(out, /node-2 +nftables +1 +819 ms +1 ms/);
+      assert.equal((await cluster.run('status', '--of', 'kube-proxy', '--node', 'node-1')).status, 0);
     } finally {
       await cluster.stop();
     }

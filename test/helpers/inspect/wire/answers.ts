@@ -1,6 +1,7 @@
 /** Answers of an agent for tests: status, history, verification and exposure. */
 import type { Exposure } from '../../../../src/inspect/wire/exposure.ts';
 import type { History, RecordedChange } from '../../../../src/inspect/wire/history.ts';
+import type { LastingDifference, Shadow } from '../../../../src/inspect/wire/shadow.ts';
 import type { Status } from '../../../../src/inspect/wire/status.ts';
 import type { Verification } from '../../../../src/inspect/wire/verification.ts';
 
@@ -34,6 +35,29 @@ export function statusAnswer(node: string, more: Partial<Status> = {}): Status {
 export function staleStatus(node: string): Status {
   const lost = { since: '2026-11-22T12:02:24.567Z', cause: 'connection refused' };
   return statusAnswer(node, { heard: [{ of: 'EndpointSlices', at: lost.since, lost }] });
+}
+
+/** Of a shadow that compared everything. */
+export function shadowAnswer(node: string, differing: readonly LastingDifference[] = []): Shadow {
+  const { by, source, heard, objects } = statusAnswer(node);
+  const latency = { changes: 9, p50: 400, p99: 819, most: 1400, since: NOW };
+  return {
+    apiVersion: 'slicewire/v1',
+    kind: 'Shadow',
+    by: { ...by, mode: 'nftables', rules: 'kube-proxy' },
+    pid: 7,
+    startedAt: NOW,
+    ...{ source, heard, objects, problem: '' },
+    compared: { at: NOW, connections: 3003, milliseconds: 800 },
+    differences: [...differing],
+    count: differing.length,
+    onPurpose: [],
+    onPurposeCount: 0,
+    waiting: { services: 0, oldest: null },
+    latency: { theirs: latency, plan: { ...latency, p99: 1 }, sight: 'rules compared', unmeasured: 0 },
+    change: null,
+    cost: { processor: 1, memory: 1_000_000 },
+  };
 }
 
 export function verificationAnswer(node: string, differing: readonly string[] = []): Verification {
