@@ -1,7 +1,6 @@
 /** Takeovers from and by IPVS mode. */
 import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
 
-takeoverCases('ipvs', 'ipvs', ['confirmed', 'back']);
-takeoverCases('ipvs', 'nftables', ['killed']);
+takeoverCases('ipvs', 'ipvs', ['back']);
+takeoverCases('ipvs', 'nftables', ['confirmed']);
 takeoverCases('iptables', 'ipvs', ['killed']);
-takeoverCases('nftables', 'ipvs', ['killed']);

@@ -16,7 +16,7 @@ const ONE = { address: '10.96.0.21', port: 80 } as const;
 const ENDPOINT = { pod: 'pod-3', address: podAddress(3).v4, port: 8080 } as const;
 /** Virtual servers without their connections, sets with their entries, and addresses: nothing where the kernel has no IPVS. */
 const SERVERS =
-  'ipvsadm -Sn | sort; ipset save | sed "s/ hashsize [0-9]*//; s/ bucketsize [0-9]*//; s/ initval [^ ]*//" | sort; ip -o addr show kube-ipvs0 | sed "s/^[0-9]*://" | sort; true';
+  'ipvsadm -Sn | sort; ipset save | sed "s/ hashsize [0-9]*//; s/ bucketsize [0-9]*//; s/ initval [^ ]*//" | sort; ip -o addr show kube-ipvs0 | sed "s/^[0-9]*://; s/ nodad//" | sort; true';
 const CONFIRM = [
   '--takeover=confirm',
   '--takeover-window=3s',
@@ -68,11 +68,20 @@ export function takeoverCases(
         rules: rules.map((line) => line.replace(/ \[\d+:\d+\]$/, '')).sort(),
       };
     };
-    /** The connections of virtual servers that came and went end first. */
+    /**
+     * The connections of virtual servers that came and went end first. The server of the check may wait for its last one, and sets that slicewire
+     * alone has stay, without entries.
+     */
     const isBack = async (before: Awaited<ReturnType<typeof ruleset>>) => {
-      const isSame = async () => isDeepStrictEqual(await ruleset(), before);
-      await until('the former state', isSame, 90_000).catch(() => undefined);
-      assert.deepEqual(await ruleset(), before);
+      const now = async () => {
+        const { servers, ...rest } = await ruleset();
+        const isLeft = (line: string) =>
+          /192\.0\.2\.80|2001:db8::80/.test(line) || (line.startsWith('create ') && !before.servers.includes(line));
+        return { ...rest, servers: servers.filter((line) => !isLeft(line)) };
+      };
+      const isSame = async () => isDeepStrictEqual(await now(), before);
+      await until('the former state', isSame, 30_000).catch(() => undefined);
+      assert.deepEqual(await now(), before);
     };
     const health = async (path: string) =>
       await node.lab.exec('node', 'curl', '-s', '-w', '%{http_code}', `http://127.0.0.1:10256${path}`);
