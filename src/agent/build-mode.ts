@@ -33,8 +33,8 @@ import {
   readSettings,
 } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
-import { closeOnError, type Machine } from './platform.ts';
-import { lookForOthers, predecessorModes } from './predecessors.ts';
+import { closeOnError, type Machine, type OpenNftables } from './platform.ts';
+import { lookForOthers, PROXY_TABLES, predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
   /** Ranges of cluster IPs; undefined: not known now. */
@@ -137,6 +137,13 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
   );
 }
 
+/** A takeover by another mode, which is not confirmed, made them dormant. Their first sync is the next thing to happen. */
+function wakeTables(kernel: OpenNftables, families: readonly Family[]): void {
+  const dormant = families.filter((family) => kernel.isDormant(family, PROXY_TABLES.ours));
+  const changes = dormant.map((family) => ({ family, table: PROXY_TABLES.ours, to: 'awake' as const }));
+  if (changes.length > 0) kernel.changeTables(changes);
+}
+
 /** Closes the sockets that were opened for the input. */
 export function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'notices'>): void {
   for (const { probe } of members) probe.close();
@@ -165,6 +172,7 @@ async function createNftables({
   return await closeOnError(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
+    if (mayTry) wakeTables(kernel, families);
     const options = {
       file: platform.kernel.record,
       labels: kernel.seen,

@@ -21,6 +21,8 @@ export interface Sign {
   readonly what: string;
   /** True when it stays until the next generation of the agent removes it. Otherwise the sync that found it repaired it. */
   readonly stays: boolean;
+  /** It may be what a proxy left whose last connections have not ended. */
+  readonly mayDrain?: boolean;
 }
 
 const MINUTE_MS = 60_000;

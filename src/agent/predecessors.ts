@@ -220,7 +220,8 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
   return async (signal) => {
     const signs = await rules(signal);
     const what = balancesBy === 'rules' ? await ipvsThere(machine, ofTools) : undefined;
-    if (what !== undefined) signs.push({ who: 'kube-proxy in IPVS mode', what: `${what} came back`, stays: true });
+    if (what !== undefined)
+      signs.push({ who: 'kube-proxy in IPVS mode', what: `${what} came back`, stays: true, mayDrain: true });
     // Another try would make a kernel without nftables search the module each time.
     if (hasNoTables) return signs;
     const names = tablesBeside(mode);

@@ -352,6 +352,9 @@ export class Reloader {
       unhealthy: () => observers.health.state.reasons.healthz,
       verify: observers.verify,
       onStage: observers.takeover,
+      onNothing: ({ datapathCheck }) => {
+        if (datapathCheck === 'none') this.#datapath.close();
+      },
       onAgain: () => {
         this.#isOutdated = true;
         this.#wake();

@@ -44,25 +44,32 @@ export class Datapath {
 
   /** Answers at an address of this node, where it does not yet, and places the Service that leads there. Never rejects. */
   async open(asked: Asked): Promise<void> {
+    this.#asked = asked;
     const own = await this.#own();
+    if (this.#asked !== asked) return;
     const families = new Set(asked.addresses.map(familyOf));
     const kept = this.#answering.filter(({ address }) => own.includes(address) && families.has(familyOf(address)));
     for (const one of this.#answering) if (!kept.includes(one)) one.close();
     this.#answering = kept;
-    this.#asked = asked;
-    for (const family of families) await this.#answer(family, [...asked.preferred, ...own], own);
+    for (const family of families) await this.#answer(family, asked, own);
+    if (this.#asked !== asked) return;
     const { addresses, nodeName, place } = asked;
     for (const event of probeServiceEvents({ addresses, answering: this.#answering, nodeName })) place(event);
   }
 
-  async #answer(family: Family, candidates: readonly Address[], own: readonly Address[]): Promise<void> {
+  async #answer(family: Family, asked: Asked, own: readonly Address[]): Promise<void> {
     if (this.#answering.some(({ address }) => familyOf(address) === family)) return;
-    const at = candidates.find((one) => familyOf(one) === family && !isLoopback(one) && own.includes(one));
+    const at = [...asked.preferred, ...own].find(
+      (one) => familyOf(one) === family && !isLoopback(one) && own.includes(one),
+    );
     if (at === undefined) return;
-    const reserved = this.#asked?.addresses ?? [];
-    const isOwn = (from: string) => [...own, ...reserved].some((address) => address === from);
+    const isOwn = (from: string) => [...own, ...asked.addresses].some((address) => address === from);
     try {
-      this.#answering = [...this.#answering, await this.#options.sockets.answer(at, this.#token, isOwn)];
+      const port = await this.#options.sockets.answer(at, this.#token, isOwn);
+      // Another round, or the end of the check, came before.
+      const isLate = this.#asked !== asked || this.#answering.some(({ address }) => familyOf(address) === family);
+      if (isLate) port.close();
+      else this.#answering = [...this.#answering, port];
     } catch (error) {
       this.#options.onProblem(`the data path of ${family} cannot be checked: ${causeOf(error)}`);
     }

@@ -9,7 +9,7 @@ import { ipvsPredecessor } from '../../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../../proxy/modes/mode.ts';
 import type { TableId } from '../../proxy/modes/nftables/index.ts';
 import { type KeptRules, type KeptServers, keepRules } from '../../proxy/modes/way-back/kept.ts';
-import { keepServers, rulesBack, serversBack } from '../../proxy/modes/way-back/way-back.ts';
+import { keepServers, removeOtherSets, rulesBack, serversBack } from '../../proxy/modes/way-back/way-back.ts';
 import { readIpvsSettings } from '../mode-settings.ts';
 import { closeOnError, type OpenNftables, type Platform } from '../platform.ts';
 import { hasIpvsLeftovers, mayNeedTools, nftablesFor, PROXY_TABLES, tablesIn } from '../predecessors.ts';
@@ -99,9 +99,12 @@ const MAX_ROUNDS = 4;
 async function chainsAndServersBack(kept: Kept, input: KeepingInput): Promise<boolean> {
   const { config, platform } = input;
   const hadRules = kept.rules.some(({ lines }) => lines.length > 0);
-  // A tool that is missing was missing when the state was kept.
   const mayHaveRules = hadRules || (await mayNeedTools({ mode: config.mode, former: undefined }, platform));
   const tools = mayHaveRules ? await toolsOf(input) : [];
+  const lost = kept.rules.find(
+    ({ family, lines }) => lines.length > 0 && !tools.some((one) => one.tools.family === family),
+  );
+  if (lost !== undefined) throw new Error(`the tools of iptables do not work for ${lost.family}`);
   const rulesOf = (family: Family) => kept.rules.find((one) => one.family === family) ?? { family, lines: [] };
   if (kept.servers.length === 0) {
     const back = rulesBack(tools.map((one) => ({ ...one, kept: rulesOf(one.tools.family) })));
@@ -115,6 +118,7 @@ async function chainsAndServersBack(kept: Kept, input: KeepingInput): Promise<bo
       return { ...one, rules: rulesOf(family), servers };
     });
     await applyAll(serversBack(families, node), input);
+    await removeOtherSets(kept.servers, node.kernel, input.signal);
   });
   return false;
 }
@@ -128,6 +132,8 @@ async function applyAll(mode: Mode, { signal }: KeepingInput): Promise<boolean> 
   for (let round = 1; ; round++) {
     const seen = await mode.observe(signal);
     if (seen.kind === 'unknown') throw new Error(seen.cause);
+    // A family that is not known has no plan.
+    if (!mode.isObserved) throw new Error(seen.value.unread.join('; '));
     const plan = mode.plan();
     if (plan.steps.length === 0) return mode.isWaiting;
     const { outcome, failed } = await plan.apply(signal);

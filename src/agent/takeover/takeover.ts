@@ -56,6 +56,8 @@ export interface TakeoverOptions {
   /** As `slicewire verify`. */
   readonly verify: (signal: AbortSignal) => Promise<Verification>;
   readonly onStage: (at: TakeoverAt) => void;
+  /** There is no predecessor, and so nothing to check. */
+  readonly onNothing: (config: Config) => void;
   /** Requests another generation of the agent. */
   readonly onAgain: () => void;
 }
@@ -90,6 +92,10 @@ export class Takeover {
   #isUnwritten = false;
   /** The next generation begins the takeover anew. */
   #isAgain = false;
+  /** The next generation removes what the predecessor has. */
+  #isToRebuild = false;
+  /** An earlier process confirmed the takeover, and this one has not written yet. */
+  #isOfEarlier = false;
   #at: Present | undefined;
   /** The first write of this generation, and its first complete sync; on the monotonic clock. */
   #openSince: number | undefined;
@@ -131,6 +137,7 @@ export class Takeover {
     if (this.#isAgain || present.config.takeover.how === 'none') this.#forget();
     else if (isFirst) this.#load();
     this.#isAgain = false;
+    this.#isToRebuild = false;
     this.#tell();
   }
 
@@ -138,22 +145,28 @@ export class Takeover {
   readonly beforeWrite = async (): Promise<ApplyReport | undefined> => {
     const at = this.#at;
     if (at === undefined || at.config.takeover.how === 'none') return undefined;
-    if (this.#isAgain) return heldReport('the takeover of this node is about to begin anew');
+    // Asked again with each sync: the next generation may not have been built.
+    if (this.#isAgain) return this.#again('the takeover of this node is about to begin anew');
     if (this.#isUnwritten) this.#persist();
     const state = this.#state;
     if (state === undefined) {
       const cause = await this.#open(at);
       if (cause !== undefined) return heldReport(cause);
-    } else if (this.isHeld && state.kind !== 'going back' && this.#isToldAgain(state)) {
+    } else if (
+      (this.isHeld || state.kind === 'no way back') &&
+      state.kind !== 'going back' &&
+      this.#isToldAgain(state)
+    ) {
       this.#options.log.info('the takeover of this node is tried again');
       return this.#again('the takeover of this node is about to be tried again');
     } else if (this.isHeld) return heldReport(this.#heldText(state));
-    else if (state.kind === 'confirmed' && this.#openSince === undefined && (await isUndone(at, state))) {
+    else if (state.kind === 'confirmed' && this.#isOfEarlier && (await isUndone(at, state))) {
       this.#options.log.info(
         'another proxy wrote its rules, or the mode is another one, since the takeover was confirmed: it begins anew',
       );
       return this.#again('the takeover of this node is about to begin anew');
     }
+    this.#isOfEarlier = false;
     this.#openSince ??= this.#options.clock.now();
     return undefined;
   };
@@ -167,6 +180,7 @@ export class Takeover {
 
   /** A sync of this generation ended. A Service that the kernel refuses is no reason to go back: it stays as the predecessor had it. */
   synced(report: Pick<SyncReport, 'outcome' | 'failed'>): void {
+    if (this.#isToRebuild) this.#options.onAgain();
     if (this.#state?.kind !== 'open' || this.#at === undefined) return;
     const { model, onNode } = this.#at.agent;
     const { causes } = syncOutcomeOf(report, onNode.families, () => model.ports.keys());
@@ -225,6 +239,7 @@ export class Takeover {
     if (isNothing(kept)) {
       this.#set({ kind: 'confirmed', mode: config.mode });
       this.#tell();
+      this.#options.onNothing(config);
       return undefined;
     }
     const sample = await sampleNow(agent.feed.cache, platform.process.datapath, Math.random);
@@ -264,10 +279,12 @@ export class Takeover {
 
   async #differences(verify: TakeoverOptions['verify'], signal: AbortSignal): Promise<string | undefined> {
     try {
-      const { differences, count } = await verify(signal);
-      if (count === 0) return undefined;
+      const { differences } = await verify(signal);
+      // Others wait for connections to end, or for the next sync, or the kernel refuses them.
+      const faults = differences.filter(({ because }) => because === '');
+      if (faults.length === 0) return undefined;
       return `the kernel differs from what was written: ${firstOf(
-        differences.map(({ object }) => object),
+        faults.map(({ object }) => object),
         MAX_NAMED,
       )}`;
     } catch (error) {
@@ -283,6 +300,7 @@ export class Takeover {
       'the takeover of this node is confirmed: its checks passed, and what was kept of the predecessor is removed';
     this.#options.log.info(text);
     this.#tell(text);
+    this.#isToRebuild = true;
     this.#options.onAgain();
   }
 
@@ -364,6 +382,7 @@ export class Takeover {
     this.#isLoaded = true;
     try {
       this.#state = this.#record.read();
+      this.#isOfEarlier = this.#state?.kind === 'confirmed';
     } catch (error) {
       this.#state = { kind: 'unreadable', cause: causeOf(error) };
     }
@@ -437,7 +456,8 @@ async function isUndone(
   { mode }: Extract<TakeoverState, { readonly kind: 'confirmed' }>,
 ): Promise<boolean> {
   if (mode !== config.mode) return true;
-  return (await agent.onNode.otherProxies(signal)).some(({ stays }) => stays);
+  // Virtual servers of the confirmed takeover may wait for their last connections.
+  return (await agent.onNode.otherProxies(signal)).some(({ stays, mayDrain = false }) => stays && !mayDrain);
 }
 
 function stageOf(state: TakeoverState | Unreadable | undefined): TakeoverStage {

@@ -58,6 +58,7 @@ describe('a takeover that went back', () => {
       unhealthy: () => [],
       verify: () => Promise.reject(new Error('nobody asks')),
       onStage: (at) => stages.push(at),
+      onNothing: () => assert.fail('there was a predecessor'),
       onAgain: () => {
         again += 1;
       },
@@ -106,7 +107,7 @@ describe('a takeover that went back', () => {
       }
       for (let sync = 1; sync <= 3; sync++)
         assert.equal((await takeover.beforeWrite())?.outcome, 'failed', 'this generation never writes again');
-      assert.equal(again, 1);
+      assert.equal(again, 3, 'each sync asks again, because building one may fail');
       assert.equal(takeover.keepsTables(CONFIRM), true, 'the next one keeps tables');
       beginAgain(takeover);
       assert.equal(files.state.text, undefined);
@@ -125,6 +126,16 @@ describe('a takeover that went back', () => {
       stages.at(-1)?.unready ?? '',
       /cannot be read: EIO.*Remove \/run\/slicewire\/takeover-1 to begin anew\.$/,
     );
+    files.state.remove();
+    assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
+    assert.equal(again, 1);
+  });
+
+  it('without a way back goes on, and begins anew when the file is removed', async () => {
+    new TakeoverRecord(files).write({ ...WENT_BACK, kind: 'no way back' });
+    const takeover = begun();
+    assert.equal(await takeover.beforeWrite(), undefined);
+    assert.match(stages.at(-1)?.unready ?? '', /is gone, so this agent goes on\. Remove/);
     files.state.remove();
     assert.equal((await takeover.beforeWrite())?.outcome, 'failed');
     assert.equal(again, 1);

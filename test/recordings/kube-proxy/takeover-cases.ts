@@ -68,16 +68,12 @@ export function takeoverCases(
         rules: rules.map((line) => line.replace(/ \[\d+:\d+\]$/, '')).sort(),
       };
     };
-    /**
-     * The connections of virtual servers that came and went end first. The server of the check may wait for its last one, and sets that slicewire
-     * alone has stay, without entries.
-     */
+    /** The server of the check may wait for its last connection, as all servers do where kube-proxy had none. */
     const isBack = async (before: Awaited<ReturnType<typeof ruleset>>) => {
       const now = async () => {
         const { servers, ...rest } = await ruleset();
-        const isLeft = (line: string) =>
-          /192\.0\.2\.80|2001:db8::80/.test(line) || (line.startsWith('create ') && !before.servers.includes(line));
-        return { ...rest, servers: servers.filter((line) => !isLeft(line)) };
+        const all = former === 'ipvs' ? servers : before.servers;
+        return { ...rest, servers: all.filter((line) => !/192\.0\.2\.80|2001:db8::80/.test(line)) };
       };
       const isSame = async () => isDeepStrictEqual(await now(), before);
       await until('the former state', isSame, 30_000).catch(() => undefined);

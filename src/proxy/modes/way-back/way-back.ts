@@ -11,6 +11,7 @@ import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { IpvsNode } from '../virtual-servers/node-parts.ts';
 import { ServersFamily } from '../virtual-servers/servers-family.ts';
+import { isProxySet } from '../virtual-servers/sets.ts';
 import { isOursOrSource } from '../virtual-servers/source-chain.ts';
 import type { ServersSettings } from '../virtual-servers/state.ts';
 import { entryKey, serverKey } from '../virtual-servers/tracked-objects.ts';
@@ -77,6 +78,23 @@ class ServersBack extends ServersFamily {
     });
     for (const [id, spec] of kept.sets) this.state.sets.desire(id, spec);
   }
+}
+
+/** Removes the sets that the predecessor did not have, once no rule names them. Throws when the kernel refuses it. */
+export async function removeOtherSets(
+  servers: readonly KeptServers[],
+  kernel: IpvsKernel,
+  signal: AbortSignal,
+): Promise<void> {
+  const families = servers.map(({ family }) => family);
+  const kept = new Set(servers.flatMap(({ sets }) => sets.map(([, { name }]) => name)));
+  const others = (await kernel.setNames()).filter((name) => isProxySet(name, families) && !kept.has(name));
+  const outcomes = await kernel.write(
+    others.map((set) => ({ kind: 'remove-set', set })),
+    signal,
+  );
+  const failed = outcomes.find((outcome) => outcome !== undefined && outcome.failure !== 'missing');
+  if (failed !== undefined) throw failed;
 }
 
 /** Reads the virtual servers of service proxies in these families. Throws when the read fails. */
