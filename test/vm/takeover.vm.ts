@@ -2,5 +2,5 @@
 import { takeoverCases } from '../recordings/kube-proxy/takeover-cases.ts';
 
 takeoverCases('ipvs', 'ipvs', ['back']);
-takeoverCases('ipvs', 'nftables', ['confirmed']);
+takeoverCases('ipvs', 'nftables', ['killed']);
 takeoverCases('iptables', 'ipvs', ['killed']);

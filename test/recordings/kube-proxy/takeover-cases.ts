@@ -152,7 +152,7 @@ export function takeoverCases(
 
         const again = take();
         await again.logged(said('To try again, remove'));
-        assert.deepEqual(await ruleset(), before, 'another process of the same version writes nothing');
+        await isBack(before);
         await nft('delete table ip broken');
         await node.lab.exec('node', 'sh', '-c', 'rm /run/slicewire/takeover-$(stat -Lc %i /proc/self/ns/net)');
         await again.logged(said('the takeover of this node is confirmed'));
