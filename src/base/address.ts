@@ -127,8 +127,13 @@ export function addressOfText(bytes: string): Address {
   return addressOfBytes(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
 }
 
+export interface SocketAddress {
+  readonly address: Address;
+  readonly port: number;
+}
+
 /** Address and port of `socketBytes`. */
-export function socketOf(bytes: string): { readonly address: Address; readonly port: number } {
+export function socketOf(bytes: string): SocketAddress {
   return { address: addressOfText(bytes.slice(0, -2)), port: portOf(bytes.slice(-2)) };
 }
 

@@ -14,7 +14,7 @@ import { historySchema } from '../inspect/wire/history.ts';
 import { readMoment, readSince, serviceKey } from '../inspect/wire/parse.ts';
 import type { AnswerSchema } from '../inspect/wire/read.ts';
 import { shadowSchema } from '../inspect/wire/shadow.ts';
-import { shadowText } from '../inspect/wire/shadow-text.ts';
+import { isRight, shadowText } from '../inspect/wire/shadow-text.ts';
 import { type Status, statusSchema } from '../inspect/wire/status.ts';
 import { historyText, statusText } from '../inspect/wire/status-text.ts';
 import { type Verification, verificationSchema, verificationText } from '../inspect/wire/verification.ts';
@@ -175,7 +175,7 @@ async function statusOfOther(input: CommandInput, of: string): Promise<number> {
   const question = { listen: config.serve.metrics, path: '/status', program: 'shadow', signal } as const;
   const shadow = await askAgent(question, shadowSchema);
   show(input, shadow, shadowText);
-  return shadow.problem === '' && shadow.count === 0 ? 0 : 2;
+  return isRight(shadow) ? 0 : 2;
 }
 
 export { recordCommand, replayCommand } from './record-and-replay.ts';

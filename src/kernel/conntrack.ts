@@ -4,7 +4,7 @@ import type { Connection, ConnectionEnd } from '../../native/connections.ts';
 import type { ConntrackSocket, Flow } from '../../native/conntrack.ts';
 import { errnoOf } from '../../native/errno.ts';
 import type { NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
-import { type Address, addressOctets, addressOfBytes, type Family } from '../base/address.ts';
+import { addressOctets, addressOfBytes, type Family, type SocketAddress } from '../base/address.ts';
 import { breath } from '../base/clock.ts';
 import { realSysctls, type SettingFiles } from './sysctls.ts';
 import { PROTOCOL_NUMBERS, type TraceQuestion } from './traced-packets.ts';
@@ -74,11 +74,6 @@ export async function countTranslated(isCounted: (flow: Flow) => boolean): Promi
   } finally {
     socket?.close();
   }
-}
-
-interface SocketAddress {
-  readonly address: Address;
-  readonly port: number;
 }
 
 /** A connection: the ends of its first packet, the ends after translation, and whether an answer was seen. */

@@ -15,7 +15,7 @@ export interface DatapathOptions {
   readonly onProblem: (text: string) => void;
 }
 
-/** What is asked, and where its Service goes. */
+/** The addresses to ask, and the place of their Service. */
 export interface Asked {
   /** The reserved addresses, one for each family at most. */
   readonly addresses: readonly Address[];

@@ -2,10 +2,9 @@
  * A Service of the agent's own, whose only endpoint is the agent: a connection to its address passes the rules that the mode wrote for it, as
  * for any other Service. No Service of a cluster can have its name, because a namespace has no dot.
  */
-import { type Address, FAMILIES, type Family, familyOf } from '../../base/address.ts';
+import { type Address, FAMILIES, type Family, familyOf, type SocketAddress } from '../../base/address.ts';
 import { goneEvent, type SourceEvent } from '../../proxy/model/events.ts';
 import type { ServiceKey, SliceKey } from '../../proxy/model/objects.ts';
-import type { TcpAddress } from './reach.ts';
 
 export const PROBE_SERVICE: ServiceKey = 'slicewire.dev/datapath';
 /** The port of the Service. */
@@ -15,7 +14,7 @@ interface ProbeServiceInput {
   /** The reserved address of each family. */
   readonly addresses: readonly Address[];
   /** Where the agent answers, in each of the families. */
-  readonly answering: readonly TcpAddress[];
+  readonly answering: readonly SocketAddress[];
   readonly nodeName: string;
 }
 
@@ -53,7 +52,7 @@ export function probeServiceEvents({ addresses, answering, nodeName }: ProbeServ
   return [service, ...answering.map((at) => sliceEvent(at, familyOf(at.address), nodeName))];
 }
 
-function sliceEvent({ address, port }: TcpAddress, family: Family, nodeName: string): SourceEvent {
+function sliceEvent({ address, port }: SocketAddress, family: Family, nodeName: string): SourceEvent {
   const key = sliceKey(family);
   const conditions = { ready: true, serving: true, terminating: false };
   return {

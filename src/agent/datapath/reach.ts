@@ -1,11 +1,6 @@
 /** The seam to TCP of the checks of the data path: connects as a client would, and answers such connections. */
 import net, { type Socket } from 'node:net';
-import type { Address } from '../../base/address.ts';
-
-export interface TcpAddress {
-  readonly address: Address;
-  readonly port: number;
-}
+import type { Address, SocketAddress } from '../../base/address.ts';
 
 /** The result of a connection. `said`: what the other side wrote first, when that was asked for. */
 export type Reached =
@@ -14,14 +9,14 @@ export type Reached =
 
 export interface DatapathSockets {
   /** Connects, reads `length` bytes at most, and closes. Resolves within the given milliseconds, and never rejects. */
-  reach(to: TcpAddress, options: { readonly length: number; readonly milliseconds: number }): Promise<Reached>;
+  reach(to: SocketAddress, options: { readonly length: number; readonly milliseconds: number }): Promise<Reached>;
   /** Whether this node has a route to the address. Never rejects. */
   hasRoute(address: Address): Promise<boolean>;
   /** Answers each connection from an allowed address with the text, and closes the others. Resolves with its port. Rejects when it cannot listen. */
   answer(at: Address, text: string, isAllowed: (from: string) => boolean): Promise<AnsweringPort>;
 }
 
-export interface AnsweringPort extends TcpAddress {
+export interface AnsweringPort extends SocketAddress {
   close(): void;
 }
 

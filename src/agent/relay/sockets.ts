@@ -1,11 +1,6 @@
 /** The seam to TCP: listening on loopback, and connecting to endpoints. */
 import net, { type Socket } from 'node:net';
-import type { Address } from '../../base/address.ts';
-
-export interface SocketAddress {
-  readonly address: Address;
-  readonly port: number;
-}
+import type { SocketAddress } from '../../base/address.ts';
 
 export interface RelayListener {
   /** Closes the listening socket; connections stay. */

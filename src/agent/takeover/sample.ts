@@ -1,10 +1,10 @@
 /** Services that answered before a takeover must answer after it. */
 import { createHash } from 'node:crypto';
-import { type Address, endpointText, familyOf } from '../../base/address.ts';
+import { type Address, endpointText, familyOf, type SocketAddress } from '../../base/address.ts';
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { Service, Slice } from '../../proxy/model/objects.ts';
 import { PROBE_SERVICE } from '../datapath/probe-service.ts';
-import type { DatapathSockets, TcpAddress } from '../datapath/reach.ts';
+import type { DatapathSockets } from '../datapath/reach.ts';
 import type { Sampled } from './takeover-record.ts';
 
 type Objects = Pick<Cache, 'services' | 'slicesOf' | 'service'>;
@@ -89,7 +89,7 @@ export async function lostServices(
 }
 
 /** The ready endpoints of one port, in the family of the address. */
-function endpointsOf(slices: readonly Slice[], address: Address, portName: string): readonly TcpAddress[] {
+function endpointsOf(slices: readonly Slice[], address: Address, portName: string): readonly SocketAddress[] {
   return slices
     .filter(({ family }) => family === familyOf(address))
     .flatMap(({ ports, endpoints }) => {
@@ -99,11 +99,11 @@ function endpointsOf(slices: readonly Slice[], address: Address, portName: strin
     });
 }
 
-function digestOf(endpoints: readonly TcpAddress[]): string {
+function digestOf(endpoints: readonly SocketAddress[]): string {
   const texts = endpoints.map(({ address, port }) => endpointText(address, port)).sort();
   return createHash('sha256').update(texts.join()).digest('hex');
 }
 
-async function connects({ reach }: Pick<DatapathSockets, 'reach'>, to: TcpAddress): Promise<boolean> {
+async function connects({ reach }: Pick<DatapathSockets, 'reach'>, to: SocketAddress): Promise<boolean> {
   return (await reach(to, { length: 0, milliseconds: ANSWER_MS })).kind === 'connected';
 }

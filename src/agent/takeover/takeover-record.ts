@@ -7,7 +7,7 @@ import type { ModeName } from '../../proxy/model/modes.ts';
 import type { TableId } from '../../proxy/modes/nftables/index.ts';
 import type { KeptRules, KeptServers } from '../../proxy/modes/way-back/kept.ts';
 
-/** What a predecessor had in the kernel. */
+/** The state of a predecessor in the kernel. */
 export interface Kept {
   readonly rules: readonly KeptRules[];
   /** Empty where nothing was balanced by virtual servers. */
@@ -24,7 +24,7 @@ export interface Sampled {
   readonly endpoints: string;
 }
 
-/** What the state was when the agent went back: any other value tells it to try again. */
+/** Version and annotation at the time when the agent went back: any other value tells it to try again. */
 export interface ToldBefore {
   readonly version: string;
   /** Of the Node; undefined without one. */

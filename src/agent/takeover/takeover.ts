@@ -42,7 +42,7 @@ export interface TakeoverAt {
   readonly stage: TakeoverStage;
   /** Why the agent is not ready, as a sentence; undefined where the takeover is no reason. */
   readonly unready: string | undefined;
-  /** What just happened, as a sentence; undefined for the stage in which an earlier process left the takeover. */
+  /** The event that just happened, as a sentence; undefined for the stage in which an earlier process left the takeover. */
   readonly news: string | undefined;
 }
 
@@ -368,12 +368,8 @@ export class Takeover {
 
   #tell(news?: string): void {
     const state = this.#state;
-    const unready =
-      state?.kind === 'open'
-        ? UNCONFIRMED
-        : state === undefined || state.kind === 'confirmed'
-          ? undefined
-          : this.#heldText(state);
+    const isNoReason = state === undefined || state.kind === 'confirmed';
+    const unready = isNoReason ? undefined : this.#heldText(state);
     this.#options.onStage({ stage: stageOf(state), unready, news });
   }
 
@@ -399,7 +395,7 @@ export class Takeover {
     }
   }
 
-  /** What happens must not depend on the record, which is for the next process. */
+  /** The takeover goes on whether or not the record can be written, which is for the next process. */
   #set(state: TakeoverState): void {
     this.#state = state;
     this.#persist();

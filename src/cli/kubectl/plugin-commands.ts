@@ -19,7 +19,6 @@ import {
   explainSummary,
   firstNodes,
   historySummary,
-  isRight,
   SHADOW_SUMMARY,
   STATUS_SUMMARY,
   summaryText,
@@ -27,7 +26,7 @@ import {
 } from '../../inspect/wire/nodes.ts';
 import { readMoment, readSince, serviceKey } from '../../inspect/wire/parse.ts';
 import { shadowSchema } from '../../inspect/wire/shadow.ts';
-import { shadowText } from '../../inspect/wire/shadow-text.ts';
+import { isRight, shadowText } from '../../inspect/wire/shadow-text.ts';
 import { statusSchema } from '../../inspect/wire/status.ts';
 import { historyText, statusText } from '../../inspect/wire/status-text.ts';
 import { verificationSchema, verificationText } from '../../inspect/wire/verification.ts';

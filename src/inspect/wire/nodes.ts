@@ -17,7 +17,7 @@ import {
 import { type History, historySchema, type RecordedChange } from './history.ts';
 import { answer, moment } from './schema-common.ts';
 import { type Shadow, shadowSchema } from './shadow.ts';
-import { verdictOf } from './shadow-text.ts';
+import { isRight, verdictOf } from './shadow-text.ts';
 import { type Status, statusSchema } from './status.ts';
 import { type Verification, verificationSchema } from './verification.ts';
 
@@ -194,11 +194,6 @@ export const SHADOW_SUMMARY: AnswerSummary<Shadow> = {
       ? []
       : columns([SHADOW_TITLES, ...answered.map(({ node, answer }) => shadowRow(node, answer))]),
 };
-
-/** Whether the rules were compared, and do what the objects ask for. */
-export function isRight({ problem, compared, count }: Shadow): boolean {
-  return problem === '' && compared !== null && count === 0;
-}
 
 const SHADOW_TITLES = ['node', 'mode', 'differences', 'kube-proxy: 99 % within', 'slicewire: 99 % within'];
 

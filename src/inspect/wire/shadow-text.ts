@@ -41,6 +41,11 @@ function source({ source: from, objects, heard, by: { at: now } }: Shadow): stri
   return [`Source: ${from} (${has})`, ...columns(rows).map((line) => `  ${line}`)];
 }
 
+/** Whether the rules can be compared, and do what the objects ask for. Before the first comparison that is a problem. */
+export function isRight({ problem, count }: Pick<Shadow, 'problem' | 'count'>): boolean {
+  return problem === '' && count === 0;
+}
+
 /** Whether the rules do what the objects ask for, as one sentence. */
 export function verdictOf({ problem, compared, count }: Shadow): string {
   if (problem !== '' || compared === null) return `The rules cannot be compared now: ${problem}.`;

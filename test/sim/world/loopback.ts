@@ -4,8 +4,8 @@
  */
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import type { RelayListener, RelaySockets, SocketAddress } from '../../../src/agent/relay/sockets.ts';
-import { type Address, endpointText } from '../../../src/base/address.ts';
+import type { RelayListener, RelaySockets } from '../../../src/agent/relay/sockets.ts';
+import { type Address, endpointText, type SocketAddress } from '../../../src/base/address.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { NOBODY, type SimTime } from '../engine/time.ts';
 import { choose } from '../kernel/failures.ts';

@@ -17,7 +17,7 @@ import type { ServersSettings } from '../virtual-servers/state.ts';
 import { entryKey, serverKey } from '../virtual-servers/tracked-objects.ts';
 import { type KeptRules, type KeptServers, keptServers, readKeptRules } from './kept.ts';
 
-type Tools = Pick<TablesOptions, 'tools' | 'probe'>;
+type Tools = Pick<TablesOptions, 'tools'>;
 
 /** Where nothing was balanced by virtual servers. Throws SyntaxError where the kept rules cannot be read. */
 export function rulesBack(families: readonly (Tools & { readonly kept: KeptRules })[]): Mode {
@@ -49,9 +49,9 @@ export function serversBack(families: readonly FamilyBack[], { kernel, sysctls }
   return familiesMode({ name: 'ipvs', readsApart: false, families: members, node });
 }
 
-function keptTables({ tools, probe, kept }: Tools & { readonly kept: KeptRules }, own: OwnWrites): FamilyRules {
+function keptTables({ tools, kept }: Tools & { readonly kept: KeptRules }, own: OwnWrites): FamilyRules {
   const { chains, jumps } = readKeptRules(kept);
-  const rules = new FamilyRules({ tools, probe, own, isOurs: isOursOrSource, jumps });
+  const rules = new FamilyRules({ tools, own, isOurs: isOursOrSource, jumps });
   for (const [key, chain] of chains) rules.desire(key, chain);
   return rules;
 }
