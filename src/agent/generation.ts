@@ -169,6 +169,8 @@ interface GenerationOptions {
   readonly takeover: Takeover;
   readonly datapath: Datapath;
   readonly platform: Platform;
+  /** See `KernelWatchOptions`. */
+  readonly asked: () => number;
 }
 
 /** Requests for the next sync, collected since the last one. */

@@ -34,6 +34,8 @@ interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readBudget: ReadBudget;
+  /** How often other processes asked for the agent of this node: one of them may have written rules (`mustHaveModeOfAgent`). */
+  readonly asked: () => number;
   /** Requests a sync, because objects of ours may be gone or changed. `by` is the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Requests a sync, because removals are waiting. */
@@ -60,6 +62,8 @@ export class KernelWatch {
   #lookAgainAt = 0;
   /** Milliseconds that checks have waited for syncs. */
   #waited = 0;
+  /** What `asked` said before the last reading of all rules. */
+  #asked: number;
   /** The look at the facts that goes on beside the checks. */
   #looking: Promise<void> | undefined;
   /** The reading of all rules that goes on beside the checks. */
@@ -70,6 +74,7 @@ export class KernelWatch {
     this.#options = options;
     const { log } = options;
     const { clock } = agent;
+    this.#asked = options.asked();
     this.#outdated = new TroubleLog({ log, clock, level: 'info' });
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
     this.#unknownFacts = new TroubleLog({ log, clock, level: 'warn' });
@@ -293,7 +298,9 @@ export class KernelWatch {
       const found = await probe(mode, signal);
       if (found === 'in place' || found === 'unclear') health.verified();
       // Before a family was read there is nothing to check; health reports what is pending then.
-      if (found === 'in place' || found === 'nothing yet') return;
+      // The numbers of the legacy variant stay the same where one rule replaced another of its size.
+      const isAsked = this.#options.asked() !== this.#asked;
+      if (found === 'nothing yet' || (found === 'in place' && !isAsked)) return;
       const other = heard?.by ?? (await lastOther(mode));
       if (found === 'gone') {
         const program = other === undefined ? 'another program' : `another program (${committerText(other)})`;
@@ -314,10 +321,14 @@ export class KernelWatch {
   async #readRules(by: Committer | undefined): Promise<void> {
     const { signal, health, readBudget } = this.#options;
     const { clock } = this.#agent;
+    const asked = this.#options.asked();
     try {
       const may = await mayHaveChanged(this.#agent, this.#options, this.#unread);
       if (may === 'unread') this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
-      else if (may) this.#requestRepair(by);
+      else {
+        this.#asked = asked;
+        if (may) this.#requestRepair(by);
+      }
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);

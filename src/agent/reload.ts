@@ -50,6 +50,8 @@ export interface RunOptions {
   readonly platform: Platform;
   /** Receives the phases of the start. */
   readonly startReport?: StartReport | undefined;
+  /** How often other processes asked for the agent of this node. */
+  readonly asked: () => number;
   /** Called when another configuration is in force. */
   readonly onConfig?: (config: Config) => void;
 }
@@ -223,7 +225,7 @@ export class Reloader {
   }
 
   #start({ agent, config, running, observers, takeover, keepsTables, former }: StartInput): Generation {
-    const { log, signal, platform, onConfig } = this.#options;
+    const { log, signal, platform, onConfig, asked } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
     onConfig?.(config);
@@ -243,6 +245,7 @@ export class Reloader {
     takeover.begin({ agent, config, keepsTables, signal: until });
     const ended = runGeneration(agent, {
       platform,
+      asked,
       takeover,
       datapath: this.#datapath,
       config,

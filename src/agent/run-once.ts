@@ -55,9 +55,12 @@ export async function syncOnce(
     };
     const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite };
     const agent = await startAgent(feed, options);
-    const isDone = await syncUntilDone(agent, syncLog, until, report);
-    await mayWrite();
-    return isDone;
+    try {
+      return await syncUntilDone(agent, syncLog, until, report);
+    } finally {
+      // Also after a failure: the agent that is asked reads what was written.
+      await mayWrite();
+    }
   } finally {
     faults.flush();
     syncLog.summarize();

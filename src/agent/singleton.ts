@@ -30,26 +30,33 @@ export interface NameOptions {
   readonly signal: AbortSignal;
   readonly names: NameService;
   readonly mode: () => ModeName;
+  /** Called when another process asks for the holder of the name: `run --once` does so before and after it writes. */
+  readonly onAsked?: () => void;
 }
 
 /** Run the agent, alone in its network namespace, until the signal aborts. Rejects with CannotRun when another one runs. */
-export async function runAlone(options: Omit<RunOptions, 'recordings'>): Promise<void> {
+export async function runAlone(options: Omit<RunOptions, 'recordings' | 'asked'>): Promise<void> {
   const { log, signal, platform } = options;
   const { names } = platform.process;
   let { mode } = options.config;
+  let asked = 0;
+  const onAsked = () => {
+    asked += 1;
+  };
   // Held until the process ends, because a write to the kernel may still go on even after an error.
-  await holdName({ log, clock: realClock, signal, names, mode: () => mode });
+  await holdName({ log, clock: realClock, signal, names, mode: () => mode, onAsked });
   const recordings = new Recordings({ recorder: new Recorder(realClock), log, files: platform.files.recordings });
   const onConfig = (config: Config) => {
     mode = config.mode;
   };
   const startReport = startReportFor(options.flags, log);
-  await new Reloader({ ...options, recordings, onConfig, startReport }).run();
+  await new Reloader({ ...options, recordings, onConfig, startReport, asked: () => asked }).run();
 }
 
 /**
  * For `run --once`, which may run beside an agent of the same mode: each of two modes would remove the rules of the other. Rejects with
- * CannotRun where an agent of another mode runs. `hasWritten`: it wrote already.
+ * CannotRun where an agent of another mode runs. `hasWritten`: it wrote already. The agent takes the question for a sign that its rules may
+ * have been written, and reads them (`KernelWatch`).
  */
 export async function mustHaveModeOfAgent(
   names: NameService,
@@ -178,9 +185,12 @@ function shown(line: string): string {
   return JSON.stringify(cutText(line, MAX_SHOWN_LENGTH));
 }
 
-function ownLine({ mode, signal }: NameOptions, wall: number): () => string {
+function ownLine({ mode, signal, onAsked }: NameOptions, wall: number): () => string {
   const since = new Date(wall).toISOString();
-  return () => JSON.stringify({ pid: process.pid, since, mode: mode(), isStopping: signal.aborted });
+  return () => {
+    onAsked?.();
+    return JSON.stringify({ pid: process.pid, since, mode: mode(), isStopping: signal.aborted });
+  };
 }
 
 /** Try to take the name again and again, until that succeeds or the signal aborts. */

@@ -13,15 +13,17 @@ import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 const CONFIG = { mode: 'iptables', syncPeriod: 60_000 } as Config;
 const nothing = () => undefined;
+const NOTHING: Heard = { kind: 'nothing' };
 
 interface Watched {
   readonly of?: Partial<Mode>;
   /** Asks the machine which facts changed. */
   readonly changes?: () => Promise<readonly never[]>;
+  readonly asked?: () => number;
 }
 
 /** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
-function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [] }: Watched = {}) {
+function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [], asked = () => 0 }: Watched = {}) {
   const clock = new FakeClock();
   const losses: number[] = [];
   const noticed: string[] = [];
@@ -55,6 +57,7 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     signal: stop.signal,
     mutex,
     readBudget,
+    asked,
     onLoss: () => losses.push(clock.now()),
     onWaiting: nothing,
     onNoticed: (touched) => noticed.push(touched),
@@ -402,5 +405,25 @@ it('looks again soon, and not at once, where the kernel gave no answer after a n
   await pass(1000);
   assert.equal(losses.length, 1);
   assert.ok((losses[0] ?? 0) - at <= 600, `${losses} after ${at}`);
+  await end();
+});
+
+it('reads all rules after another process asked for the agent, as run --once does when it wrote, and again until they could be read', async () => {
+  let asked = 0;
+  let reads = 0;
+  const differs = async () => {
+    reads += 1;
+    if (reads === 1) throw new Error('the xtables lock is held');
+    return true;
+  };
+  const probe = { heard: async () => NOTHING, isInstalled: async () => true, mayDiffer: async () => false, differs };
+  const { losses, pass, end } = watched(probe, { asked: () => asked });
+  await pass(CONFIG.syncPeriod + 1000);
+  assert.equal(reads, 0);
+  asked += 1;
+  await pass(2 * CONFIG.syncPeriod);
+  assert.deepEqual([reads, losses.length], [2, 1]);
+  await pass(2 * CONFIG.syncPeriod);
+  assert.equal(reads, 2, 'once for each time');
   await end();
 });

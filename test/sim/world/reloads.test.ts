@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address } from '../../../src/base/address.ts';
+import type { IptablesVariant } from '../../../src/kernel/iptables-tools.ts';
 import { Random } from '../../helpers/base/random.ts';
 import { service, slice } from '../../helpers/cluster/objects.ts';
+import { becomeOf, viewsIn } from '../check/kernel-views.ts';
 import { leftovers } from '../check/liveness.ts';
 import type { Settings, SimMode } from '../history/actions.ts';
 import { type HistoryPlan, planOf } from '../history/plan.ts';
@@ -14,10 +16,13 @@ import { SimWorld } from './world.ts';
 const PERIOD = 30_000;
 
 /** An agent in iptables mode, with the first objects of a plan, after its first sync. */
-async function begun(test: (world: SimWorld, lines: readonly string[]) => Promise<void>): Promise<void> {
+async function begun(
+  test: (world: SimWorld, lines: readonly string[]) => Promise<void>,
+  variant: IptablesVariant = 'nft',
+): Promise<void> {
   const whole = planOf(3, { mode: 'iptables' });
   const settings: Settings = { ...whole.settings, syncPeriod: PERIOD };
-  const plan: HistoryPlan = { ...whole, source: 'api', settings, variant: 'nft', faultRate: 0 };
+  const plan: HistoryPlan = { ...whole, source: 'api', settings, variant, faultRate: 0 };
   const lines: string[] = [];
   const onLine = (line: string) => void lines.push(line);
   const world = new SimWorld({ plan, random: new Random(1), onLine, onCommit: () => undefined });
@@ -48,6 +53,16 @@ function wantMode(world: SimWorld, mode: SimMode): void {
 function serves(world: SimWorld, mode: SimMode): boolean {
   const views = world.kernel.views('IPv4');
   return leftovers(views, mode).length === 0 && (mode !== 'nftables' || views.nftables !== undefined);
+}
+
+/** Whether a Pod's connection to the API server's Service is masqueraded. */
+function masquerades(world: SimWorld): boolean {
+  const [destination, source] = ['10.96.0.1' as Address, '10.244.1.199' as Address];
+  const packet = { protocol: 'TCP', source, destination, port: 443, device: 'cni0', state: 'NEW' } as const;
+  const facts = { localAddresses: new Set<string>(), remembered: new Set<string>() };
+  const { fates, isDelivered } = becomeOf(viewsIn(world.kernel.views('IPv4')), packet, facts);
+  assert.ok(isDelivered);
+  return fates.every(({ masqueraded }) => masqueraded);
 }
 
 const linesWith = (lines: readonly string[], text: string) => lines.filter((line) => line.includes(text));
@@ -208,6 +223,24 @@ describe('run --once that wrote while the agent changed its mode', () => {
       const told = linesWith(lines, 'runs in nftables mode now, and --once wrote rules of iptables mode');
       assert.equal(told.length, 1, lines.join('\n'));
     }));
+});
+
+describe('run --once that writes rules of a former configuration of the same mode', () => {
+  it('is repaired within a syncPeriod in the legacy variant, where replacing rules changes no count of a table', () =>
+    begun(async (world, lines) => {
+      assert.ok(!masquerades(world));
+      world.calls.faultAt = (_, what, { name }) =>
+        name === 'once' && what === 'iptables-save' ? { kind: 'slow', milliseconds: 15_000 } : undefined;
+      world.perform({ kind: 'agent', what: 'once' });
+      await run(world, 100);
+      world.perform({ kind: 'configure', settings: { masqueradeAll: true }, isSignalled: false });
+      await run(world, 13_000);
+      assert.ok(masquerades(world), lines.join('\n'));
+      await run(world, 4000);
+      assert.equal(linesWith(lines, 'once: ').filter((line) => line.includes('synced')).length, 1, lines.join('\n'));
+      await run(world, PERIOD);
+      assert.ok(masquerades(world), lines.join('\n'));
+    }, 'legacy'));
 });
 
 describe('a configuration that SIGHUP made the agent read', () => {
