@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <linux/genetlink.h>
 #include <linux/if_addr.h>
+#include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/ip_vs.h>
 #include <linux/netfilter.h>
@@ -25,6 +28,7 @@
 #include <linux/netfilter_ipv6/ip6_tables.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/veth.h>
 
 static const char *separator = "{";
 
@@ -57,15 +61,25 @@ int main(void) {
   CONSTANT(EACCES);
   CONSTANT(ENETUNREACH);
   CONSTANT(EHOSTUNREACH);
+  CONSTANT(EINPROGRESS);
 
   CONSTANT(AF_UNSPEC);
   CONSTANT(AF_UNIX);
   CONSTANT(AF_INET);
   CONSTANT(AF_INET6);
   CONSTANT(AF_NETLINK);
+  CONSTANT(SOCK_STREAM);
   CONSTANT(SOCK_DGRAM);
   CONSTANT(SOCK_RAW);
   CONSTANT(SOCK_CLOEXEC);
+  CONSTANT(SOCK_NONBLOCK);
+  CONSTANT(CLONE_NEWNET);
+  SIZE(struct sockaddr_in);
+  OFFSET(struct sockaddr_in, sin_port);
+  OFFSET(struct sockaddr_in, sin_addr);
+  SIZE(struct sockaddr_in6);
+  OFFSET(struct sockaddr_in6, sin6_port);
+  OFFSET(struct sockaddr_in6, sin6_addr);
   CONSTANT(MSG_TRUNC);
   CONSTANT(MSG_DONTWAIT);
   CONSTANT(MSG_NOSIGNAL);
@@ -154,8 +168,14 @@ int main(void) {
 
   SIZE(struct ifinfomsg);
   OFFSET(struct ifinfomsg, ifi_index);
+  OFFSET(struct ifinfomsg, ifi_flags);
+  OFFSET(struct ifinfomsg, ifi_change);
   SIZE(struct ifaddrmsg);
   SIZE(struct rtmsg);
+  OFFSET(struct rtmsg, rtm_table);
+  OFFSET(struct rtmsg, rtm_protocol);
+  OFFSET(struct rtmsg, rtm_scope);
+  OFFSET(struct rtmsg, rtm_type);
   OFFSET(struct ifaddrmsg, ifa_prefixlen);
   OFFSET(struct ifaddrmsg, ifa_scope);
   OFFSET(struct ifaddrmsg, ifa_index);
@@ -166,18 +186,29 @@ int main(void) {
   CONSTANT(RTM_NEWADDR);
   CONSTANT(RTM_DELADDR);
   CONSTANT(RTM_GETADDR);
+  CONSTANT(RTM_NEWROUTE);
   CONSTANT(RTM_GETROUTE);
   CONSTANT(RTA_DST);
   CONSTANT(RTA_OIF);
   CONSTANT(RTA_PREFSRC);
+  CONSTANT(IFLA_ADDRESS);
   CONSTANT(IFLA_IFNAME);
+  CONSTANT(IFLA_NET_NS_FD);
   CONSTANT(IFLA_LINKINFO);
   CONSTANT(IFLA_INFO_KIND);
+  CONSTANT(IFLA_INFO_DATA);
+  CONSTANT(VETH_INFO_PEER);
+  CONSTANT(IFF_UP);
+  CONSTANT(IFF_NOARP);
   CONSTANT(IFA_ADDRESS);
   CONSTANT(IFA_LOCAL);
   CONSTANT(IFA_FLAGS);
   CONSTANT(IFA_F_NODAD);
   CONSTANT(RT_SCOPE_UNIVERSE);
+  CONSTANT(RT_SCOPE_LINK);
+  CONSTANT(RT_TABLE_MAIN);
+  CONSTANT(RTPROT_STATIC);
+  CONSTANT(RTN_UNICAST);
 
   SIZE(union nf_inet_addr);
   SIZE(struct ip_vs_flags);

@@ -20,6 +20,7 @@ export const EADDRNOTAVAIL = 99;
 export const ENETUNREACH = 101;
 export const ENOBUFS = 105;
 export const EHOSTUNREACH = 113;
+export const EINPROGRESS = 115;
 
 let errors: ReturnType<typeof getSystemErrorMap> | undefined;
 

@@ -2,7 +2,7 @@
  * The C library: the one file that knows of foreign functions. `node:ffi` is experimental, so nothing above
  * this file may depend on how it is called. Constants and layouts are those of Linux, the same on x86-64 and arm64.
  */
-import { errnoText } from './errno.ts';
+import { EINPROGRESS, errnoText } from './errno.ts';
 
 /** sys/socket.h */
 export const AF_UNSPEC = 0;
@@ -10,9 +10,11 @@ export const AF_UNIX = 1;
 export const AF_INET = 2;
 export const AF_INET6 = 10;
 export const AF_NETLINK = 16;
+export const SOCK_STREAM = 1;
 export const SOCK_DGRAM = 2;
 export const SOCK_RAW = 3;
 export const SOCK_CLOEXEC = 0o2000000;
+export const SOCK_NONBLOCK = 0o4000;
 export const MSG_TRUNC = 0x20;
 export const MSG_DONTWAIT = 0x40;
 export const MSG_NOSIGNAL = 0x4000;
@@ -36,6 +38,7 @@ function foreignFunctions(): typeof import('node:ffi') {
 const { functions: libc } = dlopen('libc.so.6', {
   socket: { return: 'int32', arguments: ['int32', 'int32', 'int32'] },
   bind: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
+  connect: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
   sendto: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32', 'buffer', 'uint32'] },
   recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
@@ -43,6 +46,8 @@ const { functions: libc } = dlopen('libc.so.6', {
   getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
   fcntl: { return: 'int32', arguments: ['int32', 'int32', 'int32'] },
   close: { return: 'int32', arguments: ['int32'] },
+  unshare: { return: 'int32', arguments: ['int32'] },
+  setns: { return: 'int32', arguments: ['int32', 'int32'] },
   mallopt: { return: 'int32', arguments: ['int32', 'int32'] },
   malloc_trim: { return: 'int32', arguments: ['uint64'] },
   alarm: { return: 'uint32', arguments: ['uint32'] },
@@ -70,6 +75,29 @@ export function socket(domain: number, type: number, protocol: number): number {
 export function bind(descriptor: number, address: Uint8Array): void {
   checked('bind', libc.bind(descriptor, address, address.length));
 }
+
+/** Begins to connect a socket that does not block: the result is the socket's first event (connect(2), EINPROGRESS). Throws SystemError. */
+export function beginConnect(descriptor: number, address: Uint8Array): void {
+  try {
+    checked('connect', libc.connect(descriptor, address, address.length));
+  } catch (error) {
+    if (!(error instanceof SystemError && error.errno === EINPROGRESS)) throw error;
+  }
+}
+
+/** struct sockaddr_in, struct sockaddr_in6 (linux/in.h, in6.h): the octets of the address, in network order. */
+export function internetAddress(octets: Uint8Array, port: number): Uint8Array {
+  const isV4 = octets.length === 4;
+  const bytes = Buffer.alloc(isV4 ? SOCKADDR_IN : SOCKADDR_IN6);
+  bytes.writeUInt16LE(isV4 ? AF_INET : AF_INET6, 0);
+  bytes.writeUInt16BE(port, 2);
+  bytes.set(octets, isV4 ? 4 : 8);
+  return bytes;
+}
+
+/** sizeof struct sockaddr_in, sockaddr_in6 */
+export const SOCKADDR_IN = 16;
+export const SOCKADDR_IN6 = 28;
 
 /** Sends a datagram; returns its number of bytes. Throws SystemError. */
 export function sendTo(descriptor: number, data: Uint8Array, address: Uint8Array): number {
@@ -179,6 +207,19 @@ export function signalOnData(descriptor: number): void {
 /** Closes a descriptor. Throws SystemError. */
 export function close(descriptor: number): void {
   checked('close', libc.close(descriptor));
+}
+
+/** linux/sched.h */
+export const CLONE_NEWNET = 0x40000000;
+
+/** From now on this thread is in a new network namespace, of its own (unshare(2)). Throws SystemError, with EPERM without CAP_SYS_ADMIN. */
+export function leaveNetwork(): void {
+  checked('unshare', libc.unshare(CLONE_NEWNET));
+}
+
+/** From now on this thread is in the network namespace of the descriptor (setns(2)). Throws SystemError. */
+export function enterNetwork(descriptor: number): void {
+  checked('setns', libc.setns(descriptor, CLONE_NEWNET));
 }
 
 /** The kernel ends the process after some seconds with SIGALRM, whatever its threads do. It replaces an earlier alarm (alarm(2)). */

@@ -1,5 +1,16 @@
-/** The network namespace of this process. */
-import { AF_NETLINK, close, getSocketOption, SOCK_RAW, SOL_SOCKET, socket } from './libc.ts';
+/** The network namespace of this process, and one beside it. */
+import { openSync } from 'node:fs';
+import {
+  AF_NETLINK,
+  close,
+  enterNetwork,
+  exitNow,
+  getSocketOption,
+  leaveNetwork,
+  SOCK_RAW,
+  SOL_SOCKET,
+  socket,
+} from './libc.ts';
 
 /** The number of a socket's network namespace (asm-generic/socket.h). */
 export const SO_NETNS_COOKIE = 71;
@@ -18,3 +29,57 @@ export function namespaceCookie(): bigint {
 
 /** Every kernel with a network has this family (linux/netlink.h). */
 const NETLINK_ROUTE = 0;
+
+/** The namespace of this thread: the main one, on which all of JavaScript runs. */
+const OF_THREAD = '/proc/thread-self/ns/net';
+
+/** A network namespace that lasts as long as this descriptor of it, or a socket or device in it. */
+export class OtherNetwork {
+  /** Of the namespace of this process. */
+  readonly own: number;
+  readonly #other: number;
+
+  /** Throws SystemError, with EPERM without CAP_SYS_ADMIN. */
+  constructor() {
+    this.own = openSync(OF_THREAD, 'r');
+    try {
+      leaveNetwork();
+      try {
+        this.#other = openSync(OF_THREAD, 'r');
+      } finally {
+        this.#return();
+      }
+    } catch (error) {
+      close(this.own);
+      throw error;
+    }
+  }
+
+  /**
+   * Works in the other namespace. Sockets belong to the namespace in which they were opened, so `work` may open some, and must call nothing that
+   * another thread does, or that is done later. Throws SystemError, and what `work` throws.
+   */
+  inside<T>(work: () => T): T {
+    enterNetwork(this.#other);
+    try {
+      return work();
+    } finally {
+      this.#return();
+    }
+  }
+
+  /** A process that stayed in the other namespace would program that one. */
+  #return(): void {
+    try {
+      enterNetwork(this.own);
+    } catch (error) {
+      process.stderr.write(`cannot return to the node's network namespace: ${String(error)}\n`);
+      exitNow(1);
+    }
+  }
+
+  close(): void {
+    close(this.#other);
+    close(this.own);
+  }
+}

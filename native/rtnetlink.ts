@@ -20,10 +20,18 @@ export const RTM_GETLINK = 18;
 export const RTM_NEWADDR = 20;
 export const RTM_DELADDR = 21;
 export const RTM_GETADDR = 22;
+export const RTM_NEWROUTE = 24;
 export const RTM_GETROUTE = 26;
+export const IFLA_ADDRESS = 1;
 export const IFLA_IFNAME = 3;
 export const IFLA_LINKINFO = 18;
+export const IFLA_NET_NS_FD = 28;
 export const IFLA_INFO_KIND = 1;
+export const IFLA_INFO_DATA = 2;
+export const VETH_INFO_PEER = 1;
+/** linux/if.h */
+export const IFF_UP = 0x1;
+export const IFF_NOARP = 0x80;
 export const IFA_ADDRESS = 1;
 export const IFA_LOCAL = 2;
 export const IFA_FLAGS = 8;
@@ -32,6 +40,10 @@ export const RTA_OIF = 4;
 export const RTA_PREFSRC = 7;
 export const IFA_F_NODAD = 0x02;
 export const RT_SCOPE_UNIVERSE = 0;
+export const RT_SCOPE_LINK = 253;
+export const RT_TABLE_MAIN = 254;
+export const RTPROT_STATIC = 4;
+export const RTN_UNICAST = 1;
 /** struct ifinfomsg: family, type, index, flags, change. */
 export const IFINFOMSG = 16;
 /** struct ifaddrmsg: family, prefix length, flags, scope, index. */
@@ -55,6 +67,64 @@ export function addDummyRequest(name: string): NetlinkRequest {
     .nest(IFLA_LINKINFO, (inner) => inner.bytes(IFLA_INFO_KIND, Buffer.from('dummy')))
     .end();
   return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, body: [body] };
+}
+
+/** One end of a pair of devices. */
+export interface VethEnd {
+  readonly name: string;
+  /** A descriptor of the network namespace in which it shall be. */
+  readonly namespace: number;
+}
+
+/**
+ * `ip link add NAME type veth peer name NAME`, with the same hardware address and without ARP: what one sends is for the other. `mac`: 6 bytes.
+ * `here` is made in the namespace of the socket.
+ */
+export function addVethRequest(here: string, there: VethEnd, mac: Uint8Array): NetlinkRequest {
+  const header = Buffer.alloc(IFINFOMSG);
+  header.writeUInt32LE(IFF_NOARP, 8);
+  header.writeUInt32LE(IFF_NOARP, 12);
+  const peer = new BodyWriter()
+    .begin(header)
+    .text(IFLA_IFNAME, there.name)
+    .bytes(IFLA_ADDRESS, mac)
+    .u32(IFLA_NET_NS_FD, there.namespace)
+    .end();
+  const body = writer
+    .begin(header)
+    .text(IFLA_IFNAME, here)
+    .bytes(IFLA_ADDRESS, mac)
+    .nest(IFLA_LINKINFO, (info) =>
+      info.bytes(IFLA_INFO_KIND, Buffer.from('veth')).nest(IFLA_INFO_DATA, (data) => data.bytes(VETH_INFO_PEER, peer)),
+    )
+    .end();
+  return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, body: [body] };
+}
+
+/** `ip link set … up` */
+export function setUpRequest(index: number): NetlinkRequest {
+  const header = Buffer.alloc(IFINFOMSG);
+  header.writeInt32LE(index, 4);
+  header.writeUInt32LE(IFF_UP, 8);
+  header.writeUInt32LE(IFF_UP, 12);
+  return { type: RTM_NEWLINK, flags: 0, body: [header] };
+}
+
+/** `ip route replace DESTINATION dev …`, of an address, or `default` of a family for undefined. */
+export function addRouteRequest(
+  index: number,
+  { family, bytes }: { readonly family: 'IPv4' | 'IPv6'; readonly bytes: Uint8Array | undefined },
+): NetlinkRequest {
+  const header = Buffer.alloc(RTMSG);
+  header[0] = family === 'IPv4' ? AF_INET : AF_INET6;
+  header[1] = (bytes?.length ?? 0) * 8;
+  header[4] = RT_TABLE_MAIN;
+  header[5] = RTPROT_STATIC;
+  header[6] = family === 'IPv4' ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+  header[7] = RTN_UNICAST;
+  const begun = writer.begin(header).u32(RTA_OIF, index);
+  if (bytes !== undefined) begun.bytes(RTA_DST, bytes);
+  return { type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_REPLACE, body: [begun.end()] };
 }
 
 /** `ip link delete NAME` */

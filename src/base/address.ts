@@ -107,6 +107,16 @@ export function addressOfBytes(bytes: Uint8Array): Address {
   return (ipaddr.fromByteArray([...bytes]) as ipaddr.IPv6).toRFC5952String() as Address;
 }
 
+/** The next address; the first one after the last. */
+export function nextAddress(address: Address): Address {
+  const octets = addressOctets(address);
+  for (let i = octets.length - 1; i >= 0; i--) {
+    octets[i] = ((octets[i] ?? 0) + 1) & 0xff;
+    if (octets[i] !== 0) break;
+  }
+  return addressOfBytes(octets);
+}
+
 /** A port in network order, as two characters of Latin-1. */
 export function portBytes(port: number): string {
   return String.fromCharCode(port >> 8, port & 0xff);

@@ -1,17 +1,27 @@
 /** Asks the agent itself through the rules in the kernel: a reserved address for each family, whose Service the mode serves like any other. */
 import { randomBytes } from 'node:crypto';
-import { type Address, endpointText, FAMILIES, type Family, familyOf, isLoopback } from '../../base/address.ts';
+import {
+  type Address,
+  endpointText,
+  FAMILIES,
+  type Family,
+  familyOf,
+  isLoopback,
+  nextAddress,
+  type SocketAddress,
+} from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
+import { sameData } from '../../base/equal.ts';
 import type { EventSink } from '../../proxy/model/events.ts';
 import { PathHealth, type PathResult } from './path-health.ts';
-import { goneProbeEvents, PROBE_PORT, probeServiceEvents } from './probe-service.ts';
-import type { AnsweringPort, DatapathSockets } from './reach.ts';
+import { goneProbeEvents, POD_PORT, PROBE_PORT, probeServiceEvents } from './probe-service.ts';
+import type { AnsweringPort, DatapathSockets, JoinedPod, Reach, Reached } from './reach.ts';
 
 export interface DatapathOptions {
   readonly sockets: DatapathSockets;
   /** The addresses of this machine's interfaces. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
-  /** Called with the reason why a family cannot be asked. */
+  /** Called with the reason why a family cannot be asked, or nothing can be asked as a Pod would. */
   readonly onProblem: (text: string) => void;
 }
 
@@ -37,6 +47,12 @@ export class Datapath {
   readonly #token = randomBytes(16).toString('hex');
   #answering: readonly AnsweringPort[] = [];
   #asked: Asked | undefined;
+  #pod: JoinedPod | undefined;
+  #inPod: readonly AnsweringPort[] = [];
+  /** Why there is no such namespace, as it was told. */
+  #podProblem: string | undefined;
+  /** Families in which a connection of the Pod has passed. */
+  readonly #hasPassed = new Set<Family>();
 
   constructor(options: DatapathOptions) {
     this.#options = options;
@@ -52,9 +68,54 @@ export class Datapath {
     for (const one of this.#answering) if (!kept.includes(one)) one.close();
     this.#answering = kept;
     for (const family of families) await this.#answer(family, asked, own);
+    await this.#join(asked);
     if (this.#asked !== asked) return;
     const { addresses, nodeName, place } = asked;
-    for (const event of probeServiceEvents({ addresses, answering: this.#answering, nodeName })) place(event);
+    const [answering, inPod] = [this.#answering, this.#inPod];
+    for (const event of probeServiceEvents({ addresses, answering, inPod, nodeName })) place(event);
+  }
+
+  /** Connects as a Pod on this node would; undefined where that cannot be. */
+  get pod(): Reach | undefined {
+    return this.#pod;
+  }
+
+  /** Joins a Pod to the node, with the address after each reserved one of a family in which the agent answers. Never rejects. */
+  async #join(asked: Asked): Promise<void> {
+    const { sockets, onProblem } = this.#options;
+    const families = this.#answering.map(({ address }) => familyOf(address));
+    const addresses = asked.addresses.filter((address) => families.includes(familyOf(address))).map(nextAddress);
+    if (this.#asked !== asked || sameData(this.#pod?.addresses ?? [], addresses)) return;
+    this.#leave();
+    let pod: JoinedPod | undefined;
+    const ports: AnsweringPort[] = [];
+    try {
+      pod = await sockets.joinPod(addresses);
+      for (const address of addresses) ports.push(await pod.answer(address, this.#token));
+      this.#podProblem = undefined;
+    } catch (error) {
+      pod?.close();
+      pod = undefined;
+      const cause = causeOf(error);
+      if (cause !== this.#podProblem) onProblem(`the data path of Pods is not checked, that of the node is: ${cause}`);
+      this.#podProblem = cause;
+    }
+    // Another round, or the end of the check, came before.
+    if (pod === undefined || this.#asked !== asked || this.#pod !== undefined) {
+      for (const port of ports) port.close();
+      pod?.close();
+      return;
+    }
+    this.#pod = pod;
+    this.#inPod = ports;
+  }
+
+  #leave(): void {
+    for (const port of this.#inPod) port.close();
+    this.#pod?.close();
+    this.#pod = undefined;
+    this.#inPod = [];
+    this.#hasPassed.clear();
   }
 
   async #answer(family: Family, asked: Asked, own: readonly Address[]): Promise<void> {
@@ -85,18 +146,24 @@ export class Datapath {
   close(): void {
     for (const one of this.#answering) one.close();
     this.#answering = [];
+    this.#leave();
     const { place } = this.#asked ?? {};
     this.#asked = undefined;
     if (place !== undefined) for (const event of goneProbeEvents()) place(event);
   }
 
-  /** Asks once in each of these families that it can. */
+  /** Asks once in each of these families that it can, from the node and as a Pod. */
   async check(families: readonly Family[]): Promise<readonly PathResult[]> {
-    const open = new Set(this.#answering.map(({ address }) => familyOf(address)));
-    const asked = (this.#asked?.addresses ?? []).filter((address) => open.has(familyOf(address)));
-    return await Promise.all(
-      asked.filter((address) => families.includes(familyOf(address))).map((address) => this.#ask(address)),
-    );
+    const has = (ports: readonly AnsweringPort[], family: Family) =>
+      families.includes(family) && ports.some(({ address }) => familyOf(address) === family);
+    const addresses = this.#asked?.addresses ?? [];
+    const pod = this.#pod;
+    return await Promise.all([
+      ...addresses.filter((one) => has(this.#answering, familyOf(one))).map((one) => this.#ask(one)),
+      ...(pod === undefined
+        ? []
+        : addresses.filter((one) => has(this.#inPod, familyOf(one))).map((one) => this.#askAsPod(pod, one))),
+    ]);
   }
 
   async #ask(address: Address): Promise<PathResult> {
@@ -105,14 +172,46 @@ export class Datapath {
     const what = `a connection from this node to ${endpointText(address, PROBE_PORT)} through the rules`;
     if (!(await sockets.hasRoute(address)))
       return { ...path, kind: 'unknown', text: `${what} cannot be tried: there is no route to that address` };
-    const to = { address, port: PROBE_PORT };
-    const reached = await sockets.reach(to, { length: this.#token.length, milliseconds: REACH_MS });
-    if (reached.kind === 'connected' && reached.said === this.#token) return { ...path, kind: 'passed' };
+    const failure = this.#failure(await this.#reach(sockets, { address, port: PROBE_PORT }));
+    if (failure === undefined) return { ...path, kind: 'passed' };
     if (await this.#hasMoved(path.family))
       return { ...path, kind: 'unknown', text: `${what} had its end at an address that this node has no more` };
-    if (reached.kind !== 'connected')
-      return { ...path, kind: 'failed', text: `${what} does not reach the agent: ${reached.cause}` };
-    return { ...path, kind: 'failed', text: `${what} reaches another program than the agent` };
+    return { ...path, kind: 'failed', text: `${what} ${failure}` };
+  }
+
+  /** The end of the connection is in the namespace where it begins: so the rules must also masquerade it. */
+  async #askAsPod(pod: JoinedPod, address: Address): Promise<PathResult> {
+    const path = { from: 'pod', family: familyOf(address) } as const;
+    const what = `a connection as of a Pod of this node to ${endpointText(address, POD_PORT)} through the rules`;
+    const failure = this.#failure(await this.#reach(pod, { address, port: POD_PORT }));
+    if (failure === undefined) {
+      this.#hasPassed.add(path.family);
+      return { ...path, kind: 'passed' };
+    }
+    if (pod !== this.#pod || !(await pod.isJoined())) {
+      await this.#joinAgain(pod);
+      return { ...path, kind: 'unknown', text: `${what} had no device any more` };
+    }
+    // The network plugin, or a firewall, may stop what comes from a device that it does not know.
+    if (!this.#hasPassed.has(path.family))
+      return { ...path, kind: 'unknown', text: `${what} ${failure}, and none did before` };
+    return { ...path, kind: 'failed', text: `${what} ${failure}` };
+  }
+
+  async #joinAgain(pod: JoinedPod): Promise<void> {
+    if (pod !== this.#pod) return;
+    this.#leave();
+    if (this.#asked !== undefined) await this.open(this.#asked);
+  }
+
+  #reach(by: Reach, to: SocketAddress): Promise<Reached> {
+    return by.reach(to, { length: this.#token.length, milliseconds: REACH_MS });
+  }
+
+  /** undefined: the agent answered. */
+  #failure(reached: Reached): string | undefined {
+    if (reached.kind !== 'connected') return `does not reach the agent: ${reached.cause}`;
+    return reached.said === this.#token ? undefined : 'reaches another program than the agent';
   }
 
   /** Whether the address at which the agent answers is no more the node's. Then it answers at another one. */

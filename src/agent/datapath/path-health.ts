@@ -1,8 +1,8 @@
 /** Judges connections through the rules over time: one alone that fails may be a busy node. Pure. */
 import type { Family } from '../../base/address.ts';
 
-/** A connection of the node to a reserved address. `unknown`: nothing is known of the rules. */
-export type PathResult = { readonly from: 'node'; readonly family: Family } & (
+/** A connection to a reserved address, of the node or as of a Pod on it. `unknown`: nothing is known of the rules. */
+export type PathResult = { readonly from: 'node' | 'pod'; readonly family: Family } & (
   | { readonly kind: 'passed' }
   | { readonly kind: 'failed' | 'unknown'; readonly text: string }
 );

@@ -1,20 +1,39 @@
 /** The seam to TCP of the checks of the data path: connects as a client would, and answers such connections. */
 import net, { type Socket } from 'node:net';
 import type { Address, SocketAddress } from '../../base/address.ts';
+import { causeOf } from '../../base/cause.ts';
+import { makePodNetwork, POD_DEVICE, type PodNetwork } from '../../kernel/pod-network.ts';
 
 /** The result of a connection. `said`: what the other side wrote first, when that was asked for. */
 export type Reached =
   | { readonly kind: 'connected'; readonly said: string }
   | { readonly kind: 'failed'; readonly cause: string };
 
-export interface DatapathSockets {
+export interface Reach {
   /** Connects, reads `length` bytes at most, and closes. Resolves within the given milliseconds, and never rejects. */
   reach(to: SocketAddress, options: { readonly length: number; readonly milliseconds: number }): Promise<Reached>;
+}
+
+export interface DatapathSockets extends Reach {
   /** Whether this node has a route to the address. Never rejects. */
   hasRoute(address: Address): Promise<boolean>;
   /** Answers each connection from an allowed address with the text, and closes the others. Resolves with its port. Rejects when it cannot listen. */
   answer(at: Address, text: string, isAllowed: (from: string) => boolean): Promise<AnsweringPort>;
+  /** Joins a network namespace to the node as a Pod is, with these addresses (`makePodNetwork`). Rejects where that cannot be. */
+  joinPod(addresses: readonly Address[]): Promise<JoinedPod>;
 }
+
+/** Connects from there, and answers there. */
+export interface JoinedPod extends Reach {
+  readonly addresses: readonly Address[];
+  /** Answers each connection with the text. Resolves with its port. Rejects when it cannot listen. */
+  answer(at: Address, text: string): Promise<AnsweringPort>;
+  /** Whether the node's route to it is still there. Never rejects. */
+  isJoined(): Promise<boolean>;
+  close(): void;
+}
+
+type RouteTo = (address: Address) => Promise<{ readonly device: string | undefined } | undefined>;
 
 export interface AnsweringPort extends SocketAddress {
   close(): void;
@@ -26,13 +45,44 @@ const MAX_ANSWERED = 64;
 const MAX_OPEN_MS = 500;
 
 /** Sockets of the kernel. `routeTo`: as in kernel/devices.ts. */
-export function datapathSockets(routeTo: (address: Address) => Promise<object | undefined>): DatapathSockets {
-  return { reach, answer, hasRoute: async (address) => (await routeTo(address).catch(() => undefined)) !== undefined };
+export function datapathSockets(routeTo: RouteTo): DatapathSockets {
+  return {
+    reach: reachBy(({ address, port }) => net.connect({ host: address, port })),
+    answer: (at, text, isAllowed) => answer({ host: at, port: 0, ipv6Only: true }, { at, text, isAllowed }),
+    hasRoute: async (address) => (await routeTo(address).catch(() => undefined)) !== undefined,
+    joinPod: async (addresses) => joinedPod(await makePodNetwork(addresses), routeTo),
+  };
 }
 
-const reach: DatapathSockets['reach'] = ({ address, port }, { length, milliseconds }) =>
+function joinedPod(network: PodNetwork, routeTo: RouteTo): JoinedPod {
+  const { addresses } = network;
+  const isThere = async (address: Address) => (await routeTo(address).catch(() => undefined))?.device === POD_DEVICE;
+  return {
+    addresses,
+    isJoined: async () => (await Promise.all(addresses.map(isThere))).every((one) => one),
+    reach: reachBy((to) => network.connect(to)),
+    // It is reached from the node, and from Pods of the node.
+    answer: async (at, text) => await answer({ fd: network.bound(at) }, { at, text, isAllowed: () => true }),
+    close: () => network.close(),
+  };
+}
+
+const reachBy =
+  (connect: (to: SocketAddress) => Socket): Reach['reach'] =>
+  async (to, options) => {
+    try {
+      return await exchange(connect(to), options);
+    } catch (error) {
+      return { kind: 'failed', cause: causeOf(error) };
+    }
+  };
+
+type ReachOptions = Parameters<Reach['reach']>[1];
+
+/** The socket connects. One that was opened elsewhere does not say when it has. */
+const exchange = (socket: Socket, { length, milliseconds }: ReachOptions): Promise<Reached> =>
   new Promise((resolve) => {
-    const socket = net.connect({ host: address, port });
+    let hasConnected = false;
     let said = '';
     const end = (result: Reached) => {
       clearTimeout(late);
@@ -43,11 +93,12 @@ const reach: DatapathSockets['reach'] = ({ address, port }, { length, millisecon
     };
     const connected = () => end({ kind: 'connected', said: said.slice(0, length) });
     const late = setTimeout(() => {
-      if (socket.connecting) end({ kind: 'failed', cause: `no answer within ${milliseconds} ms` });
+      if (!hasConnected && said === '') end({ kind: 'failed', cause: `no answer within ${milliseconds} ms` });
       else connected();
     }, milliseconds);
     socket.setEncoding('latin1');
     socket.once('connect', () => {
+      hasConnected = true;
       if (length === 0) connected();
     });
     socket.on('data', (piece: string) => {
@@ -59,7 +110,16 @@ const reach: DatapathSockets['reach'] = ({ address, port }, { length, millisecon
     socket.on('error', ({ message }) => end({ kind: 'failed', cause: message }));
   });
 
-const answer: DatapathSockets['answer'] = async (at, text, isAllowed) => {
+/** Where to listen: at an address, or by a socket that is bound already. */
+type Listen = net.ListenOptions | { readonly fd: number };
+
+interface AnswerOptions {
+  readonly at: Address;
+  readonly text: string;
+  readonly isAllowed: (from: string) => boolean;
+}
+
+async function answer(listen: Listen, { at, text, isAllowed }: AnswerOptions): Promise<AnsweringPort> {
   const open = new Set<Socket>();
   const server = net.createServer((client) => {
     client.on('error', () => undefined);
@@ -77,10 +137,10 @@ const answer: DatapathSockets['answer'] = async (at, text, isAllowed) => {
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
-  server.listen({ host: at, port: 0, ipv6Only: true }, resolve);
+  server.listen(listen, resolve);
   await promise;
   server.off('error', reject);
   server.on('error', () => undefined);
   server.unref();
   return { address: at, port: (server.address() as net.AddressInfo).port, close: () => void server.close() };
-};
+}

@@ -267,7 +267,7 @@ export class Takeover {
     const [reason] = unhealthy();
     if (reason !== undefined) findings.set('health', `the agent is not healthy: ${reason}`);
     for (const result of await datapath.check(agent.onNode.families))
-      if (result.kind === 'failed') findings.set(`packets ${result.family}`, result.text);
+      if (result.kind === 'failed') findings.set(`packets ${result.from} ${result.family}`, result.text);
     for (const [service, text] of await lostServices(sample, agent.feed.cache, platform.process.datapath))
       findings.set(`Service ${service}`, text);
     if (mustVerify) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Datapath } from '../../../src/agent/datapath/datapath.ts';
-import type { DatapathSockets, Reached } from '../../../src/agent/datapath/reach.ts';
+import type { DatapathSockets, JoinedPod, Reached } from '../../../src/agent/datapath/reach.ts';
 import type { Address, Family } from '../../../src/base/address.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 
@@ -17,6 +17,29 @@ class Sockets implements DatapathSockets {
   hasRoute: DatapathSockets['hasRoute'] = () => Promise.resolve(this.routes);
 
   reach: DatapathSockets['reach'] = () => Promise.resolve(this.answers([...this.open.values()][0]?.text ?? ''));
+
+  /** Those of the namespaces that are joined now. */
+  readonly pods: (readonly Address[])[] = [];
+  podAnswers: (token: string) => Reached = (said) => ({ kind: 'connected', said });
+  cannotJoin: string | undefined;
+  isJoined = true;
+
+  joinPod: DatapathSockets['joinPod'] = (addresses) => {
+    if (this.cannotJoin !== undefined) return Promise.reject(new Error(this.cannotJoin));
+    this.pods.push(addresses);
+    let token = '';
+    const pod: JoinedPod = {
+      addresses,
+      reach: () => Promise.resolve(this.podAnswers(token)),
+      answer(address, text) {
+        token = text;
+        return Promise.resolve({ address, port: 50_000, close: () => undefined });
+      },
+      isJoined: () => Promise.resolve(this.isJoined),
+      close: () => void this.pods.splice(this.pods.indexOf(addresses), 1),
+    };
+    return Promise.resolve(pod);
+  };
 
   answer: DatapathSockets['answer'] = (address, text, isAllowed) => {
     if (address === this.cannotListen) return Promise.reject(new Error('EADDRNOTAVAIL'));
@@ -34,13 +57,16 @@ function made(own: Readonly<Record<Family, readonly string[]>>, preferred: reado
   const place = (event: SourceEvent) => void ('key' in event && placed.set(event.key, event));
   const open = () =>
     datapath.open({ addresses: RESERVED, nodeName: 'node-1', preferred: preferred as readonly Address[], place });
-  const endpoints = () =>
+  const endpointsOf = (port: string) =>
     [...placed.values()].flatMap((event) =>
-      event.kind === 'slice' && event.slice !== undefined ? [event.slice.endpoints[0]?.address as string] : [],
+      event.kind === 'slice' && event.slice?.ports[0]?.name === port
+        ? [event.slice.endpoints[0]?.address as string]
+        : [],
     );
+  const endpoints = () => endpointsOf('node');
   const clusterIPs = () =>
     [...placed.values()].flatMap((event) => (event.kind === 'service' ? [event.service?.clusterIPs] : []))[0];
-  return { sockets, datapath, open, problems, endpoints, clusterIPs };
+  return { sockets, datapath, open, problems, endpoints, endpointsOf, clusterIPs };
 }
 
 const BOTH = { IPv4: ['127.0.0.1', '192.168.77.2'], IPv6: ['fd00:77::2'] };
@@ -110,8 +136,11 @@ describe('a connection through the rules', () => {
       sockets.answers = answers;
       const results = await datapath.check(['IPv4']);
       assert.deepEqual(
-        results.map((result) => [result.family, result.kind]),
-        [['IPv4', kind]],
+        results.map((result) => [result.from, result.family, result.kind]),
+        [
+          ['node', 'IPv4', kind],
+          ['pod', 'IPv4', 'passed'],
+        ],
       );
     });
   }
@@ -122,5 +151,65 @@ describe('a connection through the rules', () => {
     sockets.routes = false;
     sockets.answers = () => assert.fail('there is no route');
     assert.equal((await datapath.check(['IPv4']))[0]?.kind, 'unknown');
+  });
+});
+
+describe('a connection as of a Pod', () => {
+  const told = async ({ datapath }: ReturnType<typeof made>) =>
+    (await datapath.check(['IPv4', 'IPv6']))
+      .filter(({ from }) => from === 'pod')
+      .map(({ family, kind }) => [family, kind]);
+  const both = (kind: string) => [
+    ['IPv4', kind],
+    ['IPv6', kind],
+  ];
+  const fails = (): Reached => ({ kind: 'failed', cause: 'no answer' });
+
+  it('leads to the Pod itself, which has the address after the reserved one', async () => {
+    const world = made(BOTH);
+    await world.open();
+    assert.deepEqual(world.endpointsOf('pod'), ['192.0.2.81', '2001:db8::81']);
+    assert.deepEqual(await told(world), both('passed'));
+    world.datapath.close();
+    assert.deepEqual([world.sockets.pods, world.endpointsOf('pod')], [[], []]);
+  });
+
+  it('tells something only after one has passed: a firewall may not know the device', async () => {
+    const world = made(BOTH);
+    await world.open();
+    world.sockets.podAnswers = fails;
+    assert.deepEqual(await told(world), both('unknown'));
+    world.sockets.podAnswers = (said) => ({ kind: 'connected', said });
+    assert.deepEqual(await told(world), both('passed'));
+    world.sockets.podAnswers = fails;
+    assert.deepEqual(await told(world), both('failed'));
+    await world.open();
+    assert.deepEqual(await told(world), both('failed'), 'another configuration forgets nothing');
+  });
+
+  it('says nothing where another program removed the device, and joins another Pod', async () => {
+    const world = made(BOTH);
+    await world.open();
+    await told(world);
+    world.sockets.podAnswers = fails;
+    world.sockets.isJoined = false;
+    assert.deepEqual(await told(world), both('unknown'));
+    assert.deepEqual(world.sockets.pods, [['192.0.2.81', '2001:db8::81']], 'one, and the former is closed');
+    world.sockets.isJoined = true;
+    world.sockets.podAnswers = (said) => ({ kind: 'connected', said });
+    assert.deepEqual(await told(world), both('passed'));
+  });
+
+  it('is not made without CAP_SYS_ADMIN, which is told once, and that of the node goes on', async () => {
+    const world = made(BOTH);
+    world.sockets.cannotJoin = 'unshare: EPERM: operation not permitted';
+    await world.open();
+    await world.open();
+    assert.equal(world.problems.length, 1, world.problems.join());
+    assert.deepEqual(
+      (await world.datapath.check(['IPv4'])).map(({ from, kind }) => [from, kind]),
+      [['node', 'passed']],
+    );
+    assert.deepEqual(world.endpointsOf('pod'), []);
   });
 });

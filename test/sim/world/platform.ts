@@ -58,6 +58,7 @@ export function simPlatform(
         reach: () => Promise.resolve({ kind: 'failed', cause: 'simulated nodes have no such sockets' }),
         hasRoute: () => Promise.resolve(false),
         answer: () => Promise.reject(new Error('simulated nodes have no such sockets')),
+        joinPod: () => Promise.reject(new Error('simulated nodes have no such sockets')),
       },
       setOomScore: (score) =>
         process.call({
