@@ -4,8 +4,9 @@
  * the process, also where that is killed. It takes CAP_SYS_ADMIN.
  */
 import { Socket } from 'node:net';
-import { ENODEV, errnoOf } from '../../native/errno.ts';
+import { ENODEV, EPERM, errnoOf } from '../../native/errno.ts';
 import type { OtherNetwork } from '../../native/network-namespace.ts';
+import { causeOf } from '../base/cause.ts';
 import { type Address, addressOctets, familyOf, type SocketAddress } from '../base/address.ts';
 
 /** The end of the pair on the node. */
@@ -24,13 +25,13 @@ export interface PodNetwork {
   close(): void;
 }
 
-/** Throws SystemError and NetlinkError: EPERM where this process lacks CAP_SYS_ADMIN. `addresses`: those of the Pod, one a family. */
+/** `addresses`: those of the Pod, one a family. Throws SystemError and NetlinkError, and NoPodNetwork without the capability. */
 export async function makePodNetwork(addresses: readonly Address[]): Promise<PodNetwork> {
   const [libc, { OtherNetwork }] = await Promise.all([
     import('../../native/libc.ts'),
     import('../../native/network-namespace.ts'),
   ]);
-  const network = new OtherNetwork();
+  const network = made(() => new OtherNetwork());
   try {
     await join(network, addresses);
   } catch (error) {
@@ -59,6 +60,20 @@ export async function makePodNetwork(addresses: readonly Address[]): Promise<Pod
     bound: (address) => opened(address, (descriptor) => libc.bind(descriptor, at({ address, port: 0 }))),
     close: () => network.close(),
   };
+}
+
+/** This process may make no network namespace. */
+export class NoPodNetwork extends Error {
+  readonly code = 'NO_POD_NETWORK';
+}
+
+function made(make: () => OtherNetwork): OtherNetwork {
+  try {
+    return make();
+  } catch (error) {
+    if (errnoOf(error) !== EPERM) throw error;
+    throw new NoPodNetwork(`${causeOf(error)}: a network namespace takes the capability SYS_ADMIN`);
+  }
 }
 
 /** Makes the pair, and the routes and addresses at both ends. */

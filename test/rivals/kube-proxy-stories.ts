@@ -134,7 +134,10 @@ export class StoryNode {
     this.#putNode(family, undefined);
     const fields = fieldsOf(mode, family, story);
     const started = { lab: this.#lab, file, kubeconfig: this.#kubeconfig, mode, node: 'node', fields };
-    this.#running = { key, longest: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
+    const running = { key, longest: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
+    this.#running = running;
+    // Its first syncs are of the objects before: none of them may be taken for that of the story.
+    await this.#synced(running, { count: 0, seconds: 0 });
   }
 
   async #stop(): Promise<void> {

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab } from '../../src/cli/lab/lab.ts';
+import { POD_DEVICE } from '../../src/kernel/pod-network.ts';
+import { until } from '../helpers/base/until.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { NODE_PORT, WEB, webObjects } from '../helpers/cli/lab/web.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
@@ -68,6 +70,32 @@ describe('the agent as a process in IPVS mode', () => {
     assert.equal(once.status, 0, once.error);
     assert.match(await lab.exec('node', 'ipvsadm', '-Sn'), /-a -t 10\.96\.0\.10:80 -r [0-9.]+:8080 -m -w 1/);
     assert.match(await lab.exec('node', 'ipset', 'list', 'KUBE-CLUSTER-IP'), /^10\.96\.0\.10,tcp:80$/m);
+  });
+
+  it('asks itself from the node and as a Pod, where it may make a namespace, and finds that packets are stopped', async () => {
+    await node.stop();
+    const agent = node.start(MODE, '--datapath-check=report');
+    await agent.synced(0, PATIENCE);
+    const asked = async (from: string, result: string) => {
+      const text = await lab.exec('node', 'curl', '-s', 'http://127.0.0.1:10249/metrics');
+      const sample = `slicewire_datapath_connections_total{from="${from}",ip_family="IPv4",result="${result}"}`;
+      return Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(sample))
+          ?.slice(sample.length) ?? 0,
+      );
+    };
+    for (const from of ['node', 'pod'])
+      await until(`from ${from}`, async () => (await asked(from, 'passed')) > 1, PATIENCE);
+    const since = agent.log.length;
+    await lab.exec('node', 'iptables', '-t', 'mangle', '-I', 'POSTROUTING', '-o', POD_DEVICE, '-j', 'DROP');
+    await agent.logged(({ msg }) => msg.startsWith('the data path is broken: a connection as of a Pod'), {
+      since,
+      within: PATIENCE,
+    });
+    await lab.exec('node', 'iptables', '-t', 'mangle', '-D', 'POSTROUTING', '-o', POD_DEVICE, '-j', 'DROP');
+    await agent.logged(({ msg }) => msg.endsWith('is whole again'), { since, within: PATIENCE });
   });
 
   it('ends with one clear line when the kernel has no such scheduler', async () => {

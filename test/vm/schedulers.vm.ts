@@ -1,6 +1,7 @@
 /** Each scheduler of IPVS as the annotation of a Service: real connections go as docs/ipvs.md says. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import type { AgentProcess } from '../../src/cli/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/lab/lab.ts';
 import { SCHEDULERS } from '../../src/proxy/model/ipvs-scheduler.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
@@ -30,6 +31,7 @@ const addressOf = (i: number) => `10.96.7.${i + 1}`;
 describe('schedulers of IPVS', () => {
   let lab: Lab;
   let node: ManifestNode;
+  let agent: AgentProcess;
 
   before(async () => {
     lab = await Lab.create({ commands: shellCommands, pods: 4, remotePods: 0, signal: NEVER });
@@ -44,7 +46,7 @@ describe('schedulers of IPVS', () => {
       slice({ name: `web-${i}-1`, service: `web-${i}`, ports: [{ name: '', port: POD_PORT }], endpoints }),
     ]);
     await node.write('web', ...objects);
-    const agent = node.start('--mode=ipvs', '--cluster-cidr', LAB.clusterCidr.v4);
+    agent = node.start('--mode=ipvs', '--cluster-cidr', LAB.clusterCidr.v4);
     await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
   });
   after(async () => {
@@ -62,6 +64,32 @@ describe('schedulers of IPVS', () => {
       const there = (/ -b (\S+)/.exec(line ?? '')?.[1] ?? '').split(',').filter((flag) => flag !== '');
       assert.deepEqual(there.sort(), wanted.sort(), servers);
     }
+  });
+
+  it('one that the kernel has not is refused, which names its module, and every other Service is served', async (t) => {
+    if (
+      await lab.exec('node', 'modinfo', 'ip_vs_twos').then(
+        () => true,
+        () => false,
+      )
+    )
+      return t.skip('this kernel has twos');
+    const address = addressOf(ASKED.length);
+    const [since, annotations] = [agent.log.length, { 'slicewire.dev/ipvs-scheduler': 'twos' }];
+    const spec = { clusterIP: address, ports: [{ port: 80 }] };
+    const endpoints = [podAddress(1).v4];
+    await node.write(
+      'unknown',
+      service({ name: 'unknown', annotations, spec }),
+      slice({ name: 'unknown-1', service: 'unknown', ports: [{ name: '', port: POD_PORT }], endpoints }),
+    );
+    await agent.logged(({ msg }) => msg.includes('default/unknown') && msg.includes('ip_vs_twos'), {
+      since,
+      within: PATIENCE,
+    });
+    const servers = await lab.exec('node', 'ipvsadm', '-Sn');
+    assert.ok(!servers.includes(`${address}:`), servers);
+    assert.equal(servers.match(/^-A /gm)?.length, ASKED.length);
   });
 
   for (const [i, scheduler] of ASKED.entries()) {
