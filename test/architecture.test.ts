@@ -237,7 +237,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     modules: ['node:net'],
   },
   'src/agent/relay/': { imports: ['src/proxy/model/'], modules: ['node:net'] },
-  'src/agent/datapath/': { imports: ['src/proxy/model/'], modules: ['node:crypto', 'node:net'] },
+  'src/agent/datapath/': {
+    imports: ['src/proxy/model/'],
+    types: ['src/kernel/pod-network.ts'],
+    modules: ['node:crypto', 'node:net'],
+  },
   'src/telemetry/': {
     imports: ['src/proxy/model/'],
     types: ['src/serve/clients.ts'],

@@ -127,7 +127,10 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
       relay: relaySockets,
       names: NO_NAMES,
       probe: () => Promise.resolve('unknown'),
-      datapath: datapathSockets(() => Promise.resolve(undefined)),
+      datapath: datapathSockets(
+        () => Promise.resolve(undefined),
+        () => Promise.reject(new Error('no Pod is joined in the warm-up')),
+      ),
       setOomScore: ignored,
       releaseMemory: onSynced,
     },

@@ -27,6 +27,7 @@ import {
   mayChangeNetwork,
   setNames,
 } from '../kernel/node-facts.ts';
+import { makePodNetwork } from '../kernel/pod-network.ts';
 import { type RecordFile, recordFile, rulesetRecordFile } from '../kernel/record-file.ts';
 import { RulesetJournal } from '../kernel/ruleset-journal.ts';
 import type { RulesetNotices } from '../kernel/ruleset-notices.ts';
@@ -162,7 +163,7 @@ export const realPlatform: Platform = {
     listen: openServer,
     relay: relaySockets,
     probe: tcpProbe(realClock),
-    datapath: datapathSockets(routeTo),
+    datapath: datapathSockets(routeTo, makePodNetwork),
     names: agentNames,
     setOomScore,
     releaseMemory,

@@ -6,8 +6,8 @@
 import { Socket } from 'node:net';
 import { ENODEV, EPERM, errnoOf } from '../../native/errno.ts';
 import type { OtherNetwork } from '../../native/network-namespace.ts';
-import { causeOf } from '../base/cause.ts';
 import { type Address, addressOctets, familyOf, type SocketAddress } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
 
 /** The end of the pair on the node. */
 export const POD_DEVICE = 'slicewire0';
@@ -17,6 +17,8 @@ const INNER_DEVICE = 'eth0';
 const MAC = Uint8Array.of(0x02, 0x00, 0x5e, 0x00, 0x53, 0x50);
 
 export interface PodNetwork {
+  /** The end of the pair on the node. */
+  readonly device: string;
   readonly addresses: readonly Address[];
   /** Begins a connection. The socket says `data`, `end` or `error` first, and never `connect`. Throws SystemError. */
   connect(to: SocketAddress): Socket;
@@ -52,6 +54,7 @@ export async function makePodNetwork(addresses: readonly Address[]): Promise<Pod
     });
   const at = ({ address, port }: SocketAddress) => libc.internetAddress(addressOctets(address), port);
   return {
+    device: POD_DEVICE,
     addresses,
     connect: (to) => {
       const fd = opened(to.address, (descriptor) => libc.beginConnect(descriptor, at(to)));

@@ -2,7 +2,7 @@
 import net, { type Socket } from 'node:net';
 import type { Address, SocketAddress } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
-import { makePodNetwork, POD_DEVICE, type PodNetwork } from '../../kernel/pod-network.ts';
+import type { PodNetwork } from '../../kernel/pod-network.ts';
 
 /** The result of a connection. `said`: what the other side wrote first, when that was asked for. */
 export type Reached =
@@ -44,19 +44,22 @@ const MAX_ANSWERED = 64;
 /** Milliseconds after which a client that does not close is closed. */
 const MAX_OPEN_MS = 500;
 
-/** Sockets of the kernel. `routeTo`: as in kernel/devices.ts. */
-export function datapathSockets(routeTo: RouteTo): DatapathSockets {
+/** Sockets of the kernel. `routeTo`: as in kernel/devices.ts; `makePod`: as in kernel/pod-network.ts. */
+export function datapathSockets(
+  routeTo: RouteTo,
+  makePod: (addresses: readonly Address[]) => Promise<PodNetwork>,
+): DatapathSockets {
   return {
     reach: reachBy(({ address, port }) => net.connect({ host: address, port })),
     answer: (at, text, isAllowed) => answer({ host: at, port: 0, ipv6Only: true }, { at, text, isAllowed }),
     hasRoute: async (address) => (await routeTo(address).catch(() => undefined)) !== undefined,
-    joinPod: async (addresses) => joinedPod(await makePodNetwork(addresses), routeTo),
+    joinPod: async (addresses) => joinedPod(await makePod(addresses), routeTo),
   };
 }
 
 function joinedPod(network: PodNetwork, routeTo: RouteTo): JoinedPod {
-  const { addresses } = network;
-  const isThere = async (address: Address) => (await routeTo(address).catch(() => undefined))?.device === POD_DEVICE;
+  const { addresses, device } = network;
+  const isThere = async (address: Address) => (await routeTo(address).catch(() => undefined))?.device === device;
   return {
     addresses,
     isJoined: async () => (await Promise.all(addresses.map(isThere))).every((one) => one),
