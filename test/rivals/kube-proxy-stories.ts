@@ -53,6 +53,8 @@ export function rivalStories(mode: ModeName): RealStory[] {
 
 /** Milliseconds between two looks at kube-proxy's syncs. */
 const LOOK = 100;
+/** Milliseconds without a sync after which a new process has settled. */
+const SETTLED = 500;
 /** Times the longest sync: without a further one for as long, none is under way. */
 const QUIET = 2;
 
@@ -136,8 +138,18 @@ export class StoryNode {
     const started = { lab: this.#lab, file, kubeconfig: this.#kubeconfig, mode, node: 'node', fields };
     const running = { key, longest: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
     this.#running = running;
-    // Its first syncs are of the objects before: none of them may be taken for that of the story.
-    await this.#synced(running, { count: 0, seconds: 0 });
+    await this.#settled(running);
+  }
+
+  /** A new process syncs several times, by the objects before: none of these may be taken for the sync of the story. */
+  async #settled({ proxy }: Running): Promise<void> {
+    let last = await proxy.syncs();
+    for (let quiet = 0; quiet < SETTLED; quiet += LOOK) {
+      await pause(LOOK);
+      const now = await proxy.syncs();
+      if (now.count !== last.count) quiet = 0;
+      last = now;
+    }
   }
 
   async #stop(): Promise<void> {
