@@ -6,7 +6,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Lab } from '../../../src/cli/lab/lab.ts';
+import { LAB, Lab } from '../../../src/cli/lab/lab.ts';
 import { KubeProxy, kubeProxyVersion } from '../../bench/kube-proxy.ts';
 import { until } from '../../helpers/base/until.ts';
 import { TcpRelay } from '../../helpers/cli/lab/tcp-relay.ts';
@@ -16,13 +16,18 @@ import { NEVER } from '../../helpers/proxy/rig.ts';
 import { RealApi } from '../../upstream/e2e/real-api.ts';
 import { NODE, OBJECTS } from './objects.ts';
 
+/** The first minor versions of 1.x with nftables mode, with it unless that is switched off, and with `primary` for --nodeport-addresses. */
+const FIRST = { nftables: 29, nftablesByDefault: 31, primary: 31 };
+
 const option = { type: 'string' } as const;
 const { values } = parseArgs({ options: { 'kube-proxy': option, 'kube-apiserver': option, etcd: option } });
 const { 'kube-proxy': file, 'kube-apiserver': kubeApiserver, etcd } = values;
 if (file === undefined || kubeApiserver === undefined || etcd === undefined)
   throw new Error('--kube-proxy, --kube-apiserver and --etcd name the programs');
 
-const folder = join(import.meta.dirname, (await kubeProxyVersion(file)).slice(1));
+const version = (await kubeProxyVersion(file)).slice(1);
+const minor = Number(version.split('.')[1]);
+const folder = join(import.meta.dirname, version);
 await mkdir(folder, { recursive: true });
 const api = await RealApi.start({ kubeApiserver, etcd });
 try {
@@ -32,7 +37,8 @@ try {
     metadata.labels = { ...metadata.labels, 'service.kubernetes.io/service-proxy-name': 'none' };
   });
   for (const object of OBJECTS) await api.create(object as ApiObject);
-  for (const mode of ['iptables', 'nftables'] as const) await record(mode, file);
+  const modes = minor < FIRST.nftables ? (['iptables'] as const) : (['iptables', 'nftables'] as const);
+  for (const mode of modes) await record(mode, file);
 } finally {
   await api.stop();
 }
@@ -52,7 +58,14 @@ async function record(mode: 'iptables' | 'nftables', program: string): Promise<v
     try {
       const kubeconfig = await api.kubeconfig();
       const synced = () => until('the last Service in both families', () => isWritten(lab, mode));
-      const options = { lab, file: program, kubeconfig, mode, node: NODE };
+      const fields = {
+        // The same addresses by their ranges.
+        ...(minor < FIRST.primary ? { nodePortAddresses: [`${LAB.node.v4}/32`, `${LAB.node.v6}/128`] } : {}),
+        ...(minor < FIRST.nftablesByDefault && mode === 'nftables'
+          ? { featureGates: { NFTablesProxyMode: true } }
+          : {}),
+      };
+      const options = { lab, file: program, kubeconfig, mode, node: NODE, fields };
       const proxy = await KubeProxy.start(options, { within: 60_000, synced });
       await proxy.stop();
       if (mode === 'nftables') {

@@ -26,6 +26,11 @@ export const IPVS_VERSIONS = VERSIONS.filter((version) => existsSync(recordedFil
 /** The modes that need no IPVS in the kernel. */
 export const MODES = ['iptables', 'nftables'] as const;
 
+/** Those of a version: 1.28 has no nftables mode. */
+export function modesOf(version: string): readonly (typeof MODES)[number][] {
+  return MODES.filter((mode) => mode === 'iptables' || existsSync(recordedFile(version, 'nftables.nft')));
+}
+
 export interface Recorded {
   readonly version: string;
   readonly mode: (typeof MODES)[number] | 'ipvs';
