@@ -33,11 +33,12 @@ const NETLINK_ROUTE = 0;
 /** The namespace of this thread: the main one, on which all of JavaScript runs. */
 const OF_THREAD = '/proc/thread-self/ns/net';
 
-/** A network namespace that lasts as long as this descriptor of it, or a socket or device in it. */
+/** A network namespace that lasts as long as this object is open, or a socket in it. */
 export class OtherNetwork {
   /** Of the namespace of this process. */
   readonly own: number;
   readonly #other: number;
+  #isClosed = false;
 
   /** Throws SystemError, with EPERM without CAP_SYS_ADMIN. */
   constructor() {
@@ -60,6 +61,8 @@ export class OtherNetwork {
    * another thread does, or that is done later. Throws SystemError, and what `work` throws.
    */
   inside<T>(work: () => T): T {
+    // The number of a closed descriptor may be another file's.
+    if (this.#isClosed) throw new Error('this network namespace is closed');
     enterNetwork(this.#other);
     try {
       return work();
@@ -79,6 +82,8 @@ export class OtherNetwork {
   }
 
   close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     close(this.#other);
     close(this.own);
   }

@@ -110,7 +110,7 @@ export function setUpRequest(index: number): NetlinkRequest {
   return { type: RTM_NEWLINK, flags: 0, body: [header] };
 }
 
-/** `ip route replace DESTINATION dev …`, of an address, or `default` of a family for undefined. */
+/** `ip route add DESTINATION dev …`, of an address, or `default` of a family for undefined. Another route to it is EEXIST. */
 export function addRouteRequest(
   index: number,
   { family, bytes }: { readonly family: 'IPv4' | 'IPv6'; readonly bytes: Uint8Array | undefined },
@@ -124,7 +124,7 @@ export function addRouteRequest(
   header[7] = RTN_UNICAST;
   const begun = writer.begin(header).u32(RTA_OIF, index);
   if (bytes !== undefined) begun.bytes(RTA_DST, bytes);
-  return { type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_REPLACE, body: [begun.end()] };
+  return { type: RTM_NEWROUTE, flags: NLM_F_CREATE | NLM_F_EXCL, body: [begun.end()] };
 }
 
 /** `ip link delete NAME` */

@@ -49,7 +49,7 @@ export async function warmUp(answers: Answers, timeout = SYNC_TIMEOUT_MS): Promi
     config,
     log,
     signal: stop.signal,
-    asked: () => 0,
+    timesAsked: () => 0,
     hangups,
     recordings,
     flags,

@@ -9,6 +9,8 @@ import type { PathState } from './datapath/path-health.ts';
 /** Milliseconds from the beginning of a round to the next. Two rounds and the time of a connection are less than 5 s. */
 const ROUND_MS = 2000;
 
+const ORIGINS = { node: 'this node', pod: 'a Pod' } as const;
+
 /** The results of a round, and a sentence for each path that is broken. */
 export interface AskedPaths {
   readonly reasons: readonly string[];
@@ -45,7 +47,11 @@ export async function watchDatapath({ onNode }: Agent, options: DatapathWatchOpt
     for (const { result, isBroken } of health.round(results)) {
       const facts = { family: result.family, from: result.from };
       if (isBroken && 'text' in result) log.error(facts, `the data path is broken: ${result.text}`);
-      else log.info(facts, `the data path of the ${result.family} rules is whole again`);
+      else
+        log.info(
+          facts,
+          `the data path is whole again: connections from ${ORIGINS[result.from]} pass the ${result.family} rules`,
+        );
     }
     onRound({ reasons: health.reasons, paths: health.states });
   }

@@ -170,7 +170,7 @@ interface GenerationOptions {
   readonly datapath: Datapath;
   readonly platform: Platform;
   /** See `KernelWatchOptions`. */
-  readonly asked: () => number;
+  readonly timesAsked: () => number;
 }
 
 /** Requests for the next sync, collected since the last one. */

@@ -35,7 +35,7 @@ interface KernelWatchOptions {
   readonly mutex: Mutex;
   readonly readBudget: ReadBudget;
   /** How often other processes asked for the agent of this node: one of them may have written rules (`mustHaveModeOfAgent`). */
-  readonly asked: () => number;
+  readonly timesAsked: () => number;
   /** Requests a sync, because objects of ours may be gone or changed. `by` is the program that did it, where it is known. */
   readonly onLoss: (by: Committer | undefined) => void;
   /** Requests a sync, because removals are waiting. */
@@ -62,8 +62,8 @@ export class KernelWatch {
   #lookAgainAt = 0;
   /** Milliseconds that checks have waited for syncs. */
   #waited = 0;
-  /** What `asked` said before the last reading of all rules. */
-  #asked: number;
+  /** `timesAsked` as it was before the last reading of all rules. */
+  #timesAsked: number;
   /** The look at the facts that goes on beside the checks. */
   #looking: Promise<void> | undefined;
   /** The reading of all rules that goes on beside the checks. */
@@ -74,7 +74,7 @@ export class KernelWatch {
     this.#options = options;
     const { log } = options;
     const { clock } = agent;
-    this.#asked = options.asked();
+    this.#timesAsked = options.timesAsked();
     this.#outdated = new TroubleLog({ log, clock, level: 'info' });
     this.#unchecked = new TroubleLog({ log, clock, level: 'warn' });
     this.#unknownFacts = new TroubleLog({ log, clock, level: 'warn' });
@@ -297,9 +297,9 @@ export class KernelWatch {
     await this.#alone(async () => {
       const found = await probe(mode, signal);
       if (found === 'in place' || found === 'unclear') health.verified();
-      // Before a family was read there is nothing to check; health reports what is pending then.
       // The numbers of the legacy variant stay the same where one rule replaced another of its size.
-      const isAsked = this.#options.asked() !== this.#asked;
+      const isAsked = this.#options.timesAsked() !== this.#timesAsked;
+      // Before a family was read there is nothing to check; health reports what is pending then.
       if (found === 'nothing yet' || (found === 'in place' && !isAsked)) return;
       const other = heard?.by ?? (await lastOther(mode));
       if (found === 'gone') {
@@ -321,12 +321,12 @@ export class KernelWatch {
   async #readRules(by: Committer | undefined): Promise<void> {
     const { signal, health, readBudget } = this.#options;
     const { clock } = this.#agent;
-    const asked = this.#options.asked();
+    const timesAsked = this.#options.timesAsked();
     try {
       const may = await mayHaveChanged(this.#agent, this.#options, this.#unread);
       if (may === 'unread') this.#lookAgain(Math.min(readBudget.mayReadAt, clock.now() + LOOK_AGAIN_MS));
       else {
-        this.#asked = asked;
+        this.#timesAsked = timesAsked;
         if (may) this.#requestRepair(by);
       }
     } catch (error) {

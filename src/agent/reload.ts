@@ -51,7 +51,7 @@ export interface RunOptions {
   /** Receives the phases of the start. */
   readonly startReport?: StartReport | undefined;
   /** How often other processes asked for the agent of this node. */
-  readonly asked: () => number;
+  readonly timesAsked: () => number;
   /** Called when another configuration is in force. */
   readonly onConfig?: (config: Config) => void;
 }
@@ -99,6 +99,7 @@ export class Reloader {
     this.#datapath = new Datapath({
       sockets: options.platform.process.datapath,
       addresses: options.platform.machine.addresses,
+      clock: realClock,
       onProblem: (text) => log.warn(text),
     });
     this.#unadapted = new TroubleLog({ log, clock: realClock, level: 'warn' });
@@ -225,7 +226,7 @@ export class Reloader {
   }
 
   #start({ agent, config, running, observers, takeover, keepsTables, former }: StartInput): Generation {
-    const { log, signal, platform, onConfig, asked } = this.#options;
+    const { log, signal, platform, onConfig, timesAsked } = this.#options;
     const stop = new AbortController();
     observers.use(agent, config);
     onConfig?.(config);
@@ -245,7 +246,7 @@ export class Reloader {
     takeover.begin({ agent, config, keepsTables, signal: until });
     const ended = runGeneration(agent, {
       platform,
-      asked,
+      timesAsked,
       takeover,
       datapath: this.#datapath,
       config,
@@ -368,10 +369,10 @@ export class Reloader {
 
   /** Adds the Service through which the agent asks itself, where something needs it, and removes it where nothing does. */
   async #placeProbe(feed: ObjectFeed, config: Config, takeover: Takeover): Promise<void> {
-    const { datapathCheck, datapathAddresses: addresses, nodeName } = config;
+    const { datapathCheck, datapathAddresses: addresses, nodeName, mode } = config;
     if (datapathCheck === 'none' && !takeover.needsDatapath(config)) return this.#datapath.close();
     const preferred = feed.node()?.addresses ?? [];
-    await this.#datapath.open({ addresses, nodeName, preferred, place: (event) => feed.place(event) });
+    await this.#datapath.open({ addresses, nodeName, mode, preferred, place: (event) => feed.place(event) });
   }
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {

@@ -55,12 +55,13 @@ export async function syncOnce(
     };
     const options = { platform, config, log, isRun: true, signal, onFault, onPhase, onSweep, beforeWrite };
     const agent = await startAgent(feed, options);
-    try {
-      return await syncUntilDone(agent, syncLog, until, report);
-    } finally {
-      // Also after a failure: the agent that is asked reads what was written.
-      await mayWrite();
-    }
+    const isDone = await syncUntilDone(agent, syncLog, until, report).catch(async (error: unknown) => {
+      // The agent that is asked reads what was written until then.
+      if (hasWritten) await mayWrite().catch(() => undefined);
+      throw error;
+    });
+    await mayWrite();
+    return isDone;
   } finally {
     faults.flush();
     syncLog.summarize();

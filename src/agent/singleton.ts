@@ -35,7 +35,7 @@ export interface NameOptions {
 }
 
 /** Run the agent, alone in its network namespace, until the signal aborts. Rejects with CannotRun when another one runs. */
-export async function runAlone(options: Omit<RunOptions, 'recordings' | 'asked'>): Promise<void> {
+export async function runAlone(options: Omit<RunOptions, 'recordings' | 'timesAsked'>): Promise<void> {
   const { log, signal, platform } = options;
   const { names } = platform.process;
   let { mode } = options.config;
@@ -50,7 +50,7 @@ export async function runAlone(options: Omit<RunOptions, 'recordings' | 'asked'>
     mode = config.mode;
   };
   const startReport = startReportFor(options.flags, log);
-  await new Reloader({ ...options, recordings, onConfig, startReport, asked: () => asked }).run();
+  await new Reloader({ ...options, recordings, onConfig, startReport, timesAsked: () => asked }).run();
 }
 
 /**

@@ -13,7 +13,7 @@ export async function runCommand({
   log,
   signal,
   ...rest
-}: Omit<RunOptions, 'recordings' | 'platform' | 'asked'>): Promise<number> {
+}: Omit<RunOptions, 'recordings' | 'platform' | 'timesAsked'>): Promise<number> {
   growSparingly();
   collectSoon();
   const memory = memoryRoom();

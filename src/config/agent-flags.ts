@@ -175,7 +175,7 @@ const TAKEOVER: FlagGroup = {
     ),
     option(
       '--datapath-addresses <list>',
-      'addresses that nobody else uses, one per family, through which the agent asks itself',
+      'addresses that nobody else uses, one per family, and the one after each: through them the agent asks itself',
       { initial: '192.0.2.80,2001:db8::80' },
     ),
   ],

@@ -69,7 +69,7 @@ import { wholeListing } from './whole-listing.ts';
 export interface IpvsSeams {
   /** Opens sockets, for example in another network namespace. */
   readonly openTransport?: (protocol: number) => NetlinkTransport;
-  /** The lines of /proc/net/ip_vs_conn. */
+  /** The lines of /proc/thread-self/net/ip_vs_conn. */
   readonly connections?: () => AsyncIterable<string>;
 }
 
@@ -393,10 +393,10 @@ function destinationBytes({ address, port }: Destination): { address: Uint8Array
   return { address: addressOctets(address), port };
 }
 
-// Session affinity of IPVS: the templates in /proc/net/ip_vs_conn of this process's network namespace, connections of client port 0 that
+// Session affinity of IPVS: the templates in /proc/thread-self/net/ip_vs_conn of this process's network namespace, connections of client port 0 that
 // choose the destination of a client's next connection (ip_vs_conn_seq_show in net/netfilter/ipvs/ip_vs_conn.c).
 
-const CONNECTIONS = '/proc/net/ip_vs_conn';
+const CONNECTIONS = '/proc/thread-self/net/ip_vs_conn';
 
 /** The templates of a client. The file has every connection of IPVS and is read line by line. Throws when it cannot be read. */
 export async function templatesOf(client: Address, lines: AsyncIterable<string>): Promise<Template[]> {

@@ -22,7 +22,7 @@ const TABLES = [
 ] as const;
 
 /** The listeners of this network namespace. `folder` has the tables. Rejects when a table cannot be read. */
-export async function readListeners(folder = '/proc/net'): Promise<ListeningSocket[]> {
+export async function readListeners(folder = '/proc/thread-self/net'): Promise<ListeningSocket[]> {
   const found: ListeningSocket[] = [];
   for (const table of TABLES) found.push(...(await readTable(folder, table)));
   return found;

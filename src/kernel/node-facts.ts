@@ -60,13 +60,13 @@ export async function legacyTables(family: Family, files: ProcFiles = realFiles)
       throw error;
     }
   };
-  const path = family === 'IPv4' ? '/proc/net/ip_tables_names' : '/proc/net/ip6_tables_names';
+  const path = family === 'IPv4' ? '/proc/thread-self/net/ip_tables_names' : '/proc/thread-self/net/ip6_tables_names';
   return ((await fact(path, read)) ?? '').split('\n').filter((name) => name !== '');
 }
 
 /** Whether the module of IPVS is loaded. Loads no module. Throws FactUnknown. */
 export async function hasIpvs(files: ProcFiles = realFiles): Promise<boolean> {
-  return (await fact('/proc/net/ip_vs', files.stat)) !== undefined;
+  return (await fact('/proc/thread-self/net/ip_vs', files.stat)) !== undefined;
 }
 
 /** The names of the kernel's sets. Loads no module. Throws FactUnknown, NetlinkError, ListingUnsteady. */
@@ -85,12 +85,12 @@ export async function setNames(files: ProcFiles = realFiles): Promise<readonly s
   }
 }
 
-/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws FactUnknown. */
+/** Whether the kernel has the family switched on (/proc/thread-self/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws FactUnknown. */
 export async function hasFamily(family: Family, files: ProcFiles = realFiles): Promise<boolean> {
   if (family === 'IPv4') return true;
   const disabled = await fact('/proc/sys/net/ipv6/conf/all/disable_ipv6', files.read);
   if (disabled === undefined || disabled.trim() === '1') return false;
-  return (await fact('/proc/net/if_inet6', files.stat)) !== undefined;
+  return (await fact('/proc/thread-self/net/if_inet6', files.stat)) !== undefined;
 }
 
 /** The families that the kernel has enabled. Throws FactUnknown. */

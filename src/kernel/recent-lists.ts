@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { type Address, parseAddress } from '../base/address.ts';
 
-const LISTS = '/proc/net/xt_recent';
+const LISTS = '/proc/thread-self/net/xt_recent';
 const TIMERS = '/proc/timer_list';
 /** Our lists have names of iptables chains. A name becomes a file name. */
 const NAME = /^KUBE-[A-Z0-9-]{1,24}$/;

@@ -19,11 +19,14 @@ interface Watched {
   readonly of?: Partial<Mode>;
   /** Asks the machine which facts changed. */
   readonly changes?: () => Promise<readonly never[]>;
-  readonly asked?: () => number;
+  readonly timesAsked?: () => number;
 }
 
 /** A watch over these answers of the mode; `losses` are the times at which it asked for a repair. */
-function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [], asked = () => 0 }: Watched = {}) {
+function watched(
+  probe: Partial<KernelProbe>,
+  { of = {}, changes = async () => [], timesAsked = () => 0 }: Watched = {},
+) {
   const clock = new FakeClock();
   const losses: number[] = [];
   const noticed: string[] = [];
@@ -57,7 +60,7 @@ function watched(probe: Partial<KernelProbe>, { of = {}, changes = async () => [
     signal: stop.signal,
     mutex,
     readBudget,
-    asked,
+    timesAsked,
     onLoss: () => losses.push(clock.now()),
     onWaiting: nothing,
     onNoticed: (touched) => noticed.push(touched),
@@ -417,7 +420,7 @@ it('reads all rules after another process asked for the agent, as run --once doe
     return true;
   };
   const probe = { heard: async () => NOTHING, isInstalled: async () => true, mayDiffer: async () => false, differs };
-  const { losses, pass, end } = watched(probe, { asked: () => asked });
+  const { losses, pass, end } = watched(probe, { timesAsked: () => asked });
   await pass(CONFIG.syncPeriod + 1000);
   assert.equal(reads, 0);
   asked += 1;

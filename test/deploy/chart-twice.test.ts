@@ -194,6 +194,11 @@ describe('values of deploy/chart that show in several places', options, () => {
     }
   });
 
+  it('the agent has SYS_ADMIN only where that is asked for', async () => {
+    const [agent] = agentOf(await rendered([...BASE, 'addSysAdmin=true'])).spec.containers;
+    assert.deepEqual(agent?.securityContext.capabilities.add, ['NET_ADMIN', 'SYS_ADMIN']);
+  });
+
   for (const [values, message] of [
     [
       ['extraArgs={--scrape-bind-address=192.0.2.7:9}'],

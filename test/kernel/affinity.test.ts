@@ -10,7 +10,7 @@ const V4 = '10.244.1.7' as Address;
 const V6 = 'fd00:244:1::7' as Address;
 
 const FILES: Readonly<Record<string, string>> = {
-  [`/proc/net/xt_recent/${LIST}`]: [
+  [`/proc/thread-self/net/xt_recent/${LIST}`]: [
     'src=10.244.1.70 ttl: 64 last_seen: 4301000000 oldest_pkt: 1 4301000000',
     'src=10.244.1.7 ttl: 64 last_seen: 4301320811 oldest_pkt: 2 4301319811, 4301320811',
     'src=fd00:0244:0001:0000:0000:0000:0000:0007 ttl: 64 last_seen: 4301321811 oldest_pkt: 1 4301321811',

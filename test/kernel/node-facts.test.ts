@@ -47,7 +47,7 @@ describe('facts of files', () => {
   }
 
   it('the tables of the legacy variant are those of the family', async () => {
-    const of = { '/proc/net/ip_tables_names': 'nat\n', '/proc/net/ip6_tables_names': '' };
+    const of = { '/proc/thread-self/net/ip_tables_names': 'nat\n', '/proc/thread-self/net/ip6_tables_names': '' };
     const files = { ...filesOf(undefined), read: (path: string) => Promise.resolve(of[path as keyof typeof of]) };
     assert.deepEqual([await legacyTables('IPv4', files), await legacyTables('IPv6', files)], [['nat'], []]);
   });

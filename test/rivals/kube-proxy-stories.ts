@@ -55,15 +55,15 @@ export function rivalStories(mode: ModeName): RealStory[] {
 const LOOK = 100;
 /** Milliseconds without a sync after which a new process has settled. */
 const SETTLED = 500;
-/** Times the longest sync: without a further one for as long, none is under way. */
+/** Times the last sync: without a further one for as long, none is under way. */
 const QUIET = 2;
 
 type Syncs = Awaited<ReturnType<KubeProxy['syncs']>>;
 
 interface Running {
   readonly proxy: KubeProxy;
-  /** Milliseconds of its longest sync so far. */
-  longest: number;
+  /** Milliseconds of its last sync. */
+  usual: number;
   /** Of its settings. */
   readonly key: string;
 }
@@ -136,7 +136,7 @@ export class StoryNode {
     this.#putNode(family, undefined);
     const fields = fieldsOf(mode, family, story);
     const started = { lab: this.#lab, file, kubeconfig: this.#kubeconfig, mode, node: 'node', fields };
-    const running = { key, longest: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
+    const running = { key, usual: 0, proxy: await KubeProxy.start(started, { within: 20 * sync }) };
     this.#running = running;
     await this.#settled(running);
   }
@@ -144,11 +144,13 @@ export class StoryNode {
   /** A new process syncs several times, by the objects before: none of these may be taken for the sync of the story. */
   async #settled({ proxy }: Running): Promise<void> {
     let last = await proxy.syncs();
-    for (let quiet = 0; quiet < SETTLED; quiet += LOOK) {
+    const late = performance.now() + 20 * this.#options.sync;
+    for (let quiet = 0; quiet < SETTLED; ) {
       await pause(LOOK);
       const now = await proxy.syncs();
-      if (now.count !== last.count) quiet = 0;
+      quiet = now.count === last.count ? quiet + LOOK : 0;
       last = now;
+      if (performance.now() > late) throw new Error('kube-proxy syncs all the time');
     }
   }
 
@@ -191,11 +193,11 @@ export class StoryNode {
       const now = performance.now();
       if (syncs.count !== last.count) {
         const mean = (1000 * (syncs.seconds - last.seconds)) / (syncs.count - last.count);
-        running.longest = Math.max(running.longest, mean);
+        running.usual = mean;
         since = now;
       }
       last = syncs;
-      if (last.count > before.count && now - since > LOOK + QUIET * running.longest) return true;
+      if (last.count > before.count && now - since > LOOK + QUIET * running.usual) return true;
       if (last.count === before.count && now > late) return false;
     }
   }

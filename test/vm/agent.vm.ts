@@ -95,7 +95,7 @@ describe('the agent as a process in IPVS mode', () => {
       within: PATIENCE,
     });
     await lab.exec('node', 'iptables', '-t', 'mangle', '-D', 'POSTROUTING', '-o', POD_DEVICE, '-j', 'DROP');
-    await agent.logged(({ msg }) => msg.endsWith('is whole again'), { since, within: PATIENCE });
+    await agent.logged(({ msg }) => msg.startsWith('the data path is whole again'), { since, within: PATIENCE });
   });
 
   it('ends with one clear line when the kernel has no such scheduler', async () => {

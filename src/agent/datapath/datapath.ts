@@ -11,8 +11,11 @@ import {
   type SocketAddress,
 } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
+import type { Clock } from '../../base/clock.ts';
 import { sameData } from '../../base/equal.ts';
+import { createMutex } from '../../base/mutex.ts';
 import type { EventSink } from '../../proxy/model/events.ts';
+import type { ModeName } from '../../proxy/model/modes.ts';
 import { PathHealth, type PathResult } from './path-health.ts';
 import { goneProbeEvents, POD_PORT, PROBE_PORT, probeServiceEvents } from './probe-service.ts';
 import type { AnsweringPort, DatapathSockets, JoinedPod, Reach, Reached } from './reach.ts';
@@ -21,6 +24,7 @@ export interface DatapathOptions {
   readonly sockets: DatapathSockets;
   /** The addresses of this machine's interfaces. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
+  readonly clock: Pick<Clock, 'now'>;
   /** Called with the reason why a family cannot be asked, or nothing can be asked as a Pod would. */
   readonly onProblem: (text: string) => void;
 }
@@ -30,6 +34,8 @@ export interface Asked {
   /** The reserved addresses, one for each family at most. */
   readonly addresses: readonly Address[];
   readonly nodeName: string;
+  /** Whose rules lead there. */
+  readonly mode: ModeName;
   /** The Node's own addresses, which come before others of this machine. */
   readonly preferred: readonly Address[];
   /** Takes the Service and its slices, as if a source had them. */
@@ -38,6 +44,20 @@ export interface Asked {
 
 /** Milliseconds that a connection through the rules may take. Both ends are this process. */
 const REACH_MS = 700;
+/** Milliseconds from one try to join a Pod to the next. Another program may remove its device each time. */
+const JOIN_MS = 60_000;
+/** Rounds in which no connection of the Pod passes, after which the log says so. */
+const ROUNDS_UNTIL_TOLD = 5;
+
+/** The namespace from which connections come as from a Pod. */
+interface Pod {
+  readonly joined: JoinedPod;
+  readonly ports: readonly AnsweringPort[];
+  /** Families in which a connection has passed, by the rules of the present mode. */
+  readonly hasPassed: Set<Family>;
+  /** Rounds so far, before one passed. */
+  readonly vain: Map<Family, number>;
+}
 
 export class Datapath {
   /** It outlives generations of the agent: a path that is broken stays broken. */
@@ -45,86 +65,104 @@ export class Datapath {
   readonly #options: DatapathOptions;
   /** It names this process: an answer of another program on the same port is none. */
   readonly #token = randomBytes(16).toString('hex');
+  /** One opens at a time: two would each remove the device of the other. */
+  readonly #opening = createMutex();
   #answering: readonly AnsweringPort[] = [];
   #asked: Asked | undefined;
-  #pod: JoinedPod | undefined;
-  #inPod: readonly AnsweringPort[] = [];
-  /** Why there is no such namespace, as it was told. */
+  /** The addresses of the node as they were read last. */
+  #own: readonly Address[] = [];
+  #pod: Pod | undefined;
+  /** The addresses that were asked for. */
+  #podAddresses: readonly Address[] = [];
+  #joinAt = 0;
+  /** Why there is no Pod, as it was told. */
   #podProblem: string | undefined;
-  /** Families in which a connection of the Pod has passed. */
-  readonly #hasPassed = new Set<Family>();
 
   constructor(options: DatapathOptions) {
     this.#options = options;
   }
 
-  /** Answers at an address of this node, where it does not yet, and places the Service that leads there. Never rejects. */
+  /** Answers at an address of this node, and as a Pod, where it does not yet, and places the Service that leads there. Never rejects. */
   async open(asked: Asked): Promise<void> {
+    if (this.#asked?.mode !== asked.mode) this.#pod?.hasPassed.clear();
     this.#asked = asked;
-    const own = await this.#own();
+    await this.#opening(() => this.#openNow(asked));
+  }
+
+  async #openNow(asked: Asked): Promise<void> {
+    await this.#readOwn();
     if (this.#asked !== asked) return;
+    const own = this.#own;
     const families = new Set(asked.addresses.map(familyOf));
     const kept = this.#answering.filter(({ address }) => own.includes(address) && families.has(familyOf(address)));
     for (const one of this.#answering) if (!kept.includes(one)) one.close();
     this.#answering = kept;
-    for (const family of families) await this.#answer(family, asked, own);
+    for (const family of families) await this.#answer(family, asked);
     await this.#join(asked);
     if (this.#asked !== asked) return;
     const { addresses, nodeName, place } = asked;
-    const [answering, inPod] = [this.#answering, this.#inPod];
+    const [answering, inPod] = [this.#answering, this.#pod?.ports ?? []];
     for (const event of probeServiceEvents({ addresses, answering, inPod, nodeName })) place(event);
   }
 
-  /** Connects as a Pod on this node would; undefined where that cannot be. */
-  get pod(): Reach | undefined {
-    return this.#pod;
+  /** The addresses of a family that cannot be read stay as they were. */
+  async #readOwn(): Promise<void> {
+    const { addresses } = this.#options;
+    const before = this.#own;
+    const of = (family: Family) => addresses(family).catch(() => before.filter((one) => familyOf(one) === family));
+    this.#own = (await Promise.all(FAMILIES.map(of))).flat();
   }
 
   /** Joins a Pod to the node, with the address after each reserved one of a family in which the agent answers. Never rejects. */
   async #join(asked: Asked): Promise<void> {
-    const { sockets, onProblem } = this.#options;
+    const { clock } = this.#options;
     const families = this.#answering.map(({ address }) => familyOf(address));
     const addresses = asked.addresses.filter((address) => families.includes(familyOf(address))).map(nextAddress);
-    if (this.#asked !== asked || sameData(this.#pod?.addresses ?? [], addresses)) return;
+    const isSame = sameData(this.#podAddresses, addresses);
+    if (this.#asked !== asked || (isSame && (this.#pod !== undefined || clock.now() < this.#joinAt))) return;
     this.#leave();
-    let pod: JoinedPod | undefined;
+    this.#podAddresses = addresses;
+    if (addresses.length === 0) return;
+    this.#joinAt = clock.now() + JOIN_MS;
+    const pod = await this.#joined(addresses);
+    // The check may have ended meanwhile.
+    if (this.#asked === undefined) closePod(pod);
+    else this.#pod = pod;
+  }
+
+  /** undefined, and told, where that cannot be. */
+  async #joined(addresses: readonly Address[]): Promise<Pod | undefined> {
+    const { sockets, onProblem } = this.#options;
+    let joined: JoinedPod | undefined;
     const ports: AnsweringPort[] = [];
     try {
-      pod = await sockets.joinPod(addresses);
-      for (const address of addresses) ports.push(await pod.answer(address, this.#token));
+      joined = await sockets.joinPod(addresses);
+      for (const address of joined.addresses) ports.push(await joined.answer(address, this.#token));
       this.#podProblem = undefined;
+      return { joined, ports, hasPassed: new Set(), vain: new Map() };
     } catch (error) {
-      pod?.close();
-      pod = undefined;
+      for (const port of ports) port.close();
+      joined?.close();
       const cause = causeOf(error);
       if (cause !== this.#podProblem) onProblem(`the data path of Pods is not checked, that of the node is: ${cause}`);
       this.#podProblem = cause;
+      return undefined;
     }
-    // Another round, or the end of the check, came before.
-    if (pod === undefined || this.#asked !== asked || this.#pod !== undefined) {
-      for (const port of ports) port.close();
-      pod?.close();
-      return;
-    }
-    this.#pod = pod;
-    this.#inPod = ports;
   }
 
   #leave(): void {
-    for (const port of this.#inPod) port.close();
-    this.#pod?.close();
+    closePod(this.#pod);
     this.#pod = undefined;
-    this.#inPod = [];
-    this.#hasPassed.clear();
   }
 
-  async #answer(family: Family, asked: Asked, own: readonly Address[]): Promise<void> {
+  async #answer(family: Family, asked: Asked): Promise<void> {
+    const own = this.#own;
     if (this.#answering.some(({ address }) => familyOf(address) === family)) return;
     const at = [...asked.preferred, ...own].find(
       (one) => familyOf(one) === family && !isLoopback(one) && own.includes(one),
     );
     if (at === undefined) return;
-    const isOwn = (from: string) => [...own, ...asked.addresses].some((address) => address === from);
+    const isOwn = (from: string) => [...this.#own, ...asked.addresses].some((address) => address === from);
     try {
       const port = await this.#options.sockets.answer(at, this.#token, isOwn);
       // Another round, or the end of the check, came before.
@@ -136,17 +174,13 @@ export class Datapath {
     }
   }
 
-  async #own(): Promise<readonly Address[]> {
-    const { addresses } = this.#options;
-    const of = (family: Family) => addresses(family).catch((): readonly Address[] => []);
-    return (await Promise.all(FAMILIES.map(of))).flat();
-  }
-
   /** Answers no more, and takes the Service away. */
   close(): void {
     for (const one of this.#answering) one.close();
     this.#answering = [];
     this.#leave();
+    this.#podAddresses = [];
+    this.#joinAt = 0;
     const { place } = this.#asked ?? {};
     this.#asked = undefined;
     if (place !== undefined) for (const event of goneProbeEvents()) place(event);
@@ -157,13 +191,15 @@ export class Datapath {
     const has = (ports: readonly AnsweringPort[], family: Family) =>
       families.includes(family) && ports.some(({ address }) => familyOf(address) === family);
     const addresses = this.#asked?.addresses ?? [];
+    const fromNode = addresses.filter((one) => has(this.#answering, familyOf(one)));
+    await this.#joinWhereDue();
     const pod = this.#pod;
-    return await Promise.all([
-      ...addresses.filter((one) => has(this.#answering, familyOf(one))).map((one) => this.#ask(one)),
-      ...(pod === undefined
-        ? []
-        : addresses.filter((one) => has(this.#inPod, familyOf(one))).map((one) => this.#askAsPod(pod, one))),
+    const fromPod = pod === undefined ? [] : addresses.filter((one) => has(pod.ports, familyOf(one)));
+    const results = await Promise.all([
+      ...fromNode.map((one) => this.#ask(one)),
+      ...fromPod.map((one) => this.#askAsPod(pod as Pod, one)),
     ]);
+    return results.filter((result) => result !== undefined);
   }
 
   async #ask(address: Address): Promise<PathResult> {
@@ -179,29 +215,38 @@ export class Datapath {
     return { ...path, kind: 'failed', text: `${what} ${failure}` };
   }
 
-  /** The end of the connection is in the namespace where it begins: so the rules must also masquerade it. */
-  async #askAsPod(pod: JoinedPod, address: Address): Promise<PathResult> {
+  /** The end of the connection is in the namespace where it begins: so the rules must also masquerade it. undefined: that Pod is gone. */
+  async #askAsPod(pod: Pod, address: Address): Promise<PathResult | undefined> {
     const path = { from: 'pod', family: familyOf(address) } as const;
+    const { onProblem } = this.#options;
     const what = `a connection as of a Pod of this node to ${endpointText(address, POD_PORT)} through the rules`;
-    const failure = this.#failure(await this.#reach(pod, { address, port: POD_PORT }));
+    const failure = this.#failure(await this.#reach(pod.joined, { address, port: POD_PORT }));
+    if (pod !== this.#pod) return undefined;
     if (failure === undefined) {
-      this.#hasPassed.add(path.family);
+      pod.hasPassed.add(path.family);
       return { ...path, kind: 'passed' };
     }
-    if (pod !== this.#pod || !(await pod.isJoined())) {
-      await this.#joinAgain(pod);
-      return { ...path, kind: 'unknown', text: `${what} had no device any more` };
+    if (!(await pod.joined.isJoined(nextAddress(address)))) {
+      if (pod === this.#pod) {
+        onProblem('another program took the device of the data path of Pods away, or its route: it is made again');
+        this.#leave();
+      }
+      return undefined;
     }
-    // The network plugin, or a firewall, may stop what comes from a device that it does not know.
-    if (!this.#hasPassed.has(path.family))
-      return { ...path, kind: 'unknown', text: `${what} ${failure}, and none did before` };
-    return { ...path, kind: 'failed', text: `${what} ${failure}` };
+    if (pod.hasPassed.has(path.family)) return { ...path, kind: 'failed', text: `${what} ${failure}` };
+    // The network plugin, or a firewall, may stop packets of a device that it does not know.
+    const text = `${what} ${failure}, and none did before`;
+    const vain = (pod.vain.get(path.family) ?? 0) + 1;
+    pod.vain.set(path.family, vain);
+    if (vain === ROUNDS_UNTIL_TOLD) onProblem(`the data path of Pods is not known: ${text}`);
+    return { ...path, kind: 'unknown', text };
   }
 
-  async #joinAgain(pod: JoinedPod): Promise<void> {
-    if (pod !== this.#pod) return;
-    this.#leave();
-    if (this.#asked !== undefined) await this.open(this.#asked);
+  /** The device of the former one is gone, or none could be made. */
+  async #joinWhereDue(): Promise<void> {
+    const asked = this.#asked;
+    if (asked === undefined || this.#pod !== undefined || this.#podAddresses.length === 0) return;
+    if (this.#options.clock.now() >= this.#joinAt) await this.open(asked);
   }
 
   #reach(by: Reach, to: SocketAddress): Promise<Reached> {
@@ -217,8 +262,15 @@ export class Datapath {
   /** Whether the address at which the agent answers is no more the node's. Then it answers at another one. */
   async #hasMoved(family: Family): Promise<boolean> {
     const at = this.#answering.find(({ address }) => familyOf(address) === family);
-    if (at === undefined || (await this.#own()).includes(at.address)) return false;
+    if (at === undefined) return false;
+    await this.#readOwn();
+    if (this.#own.includes(at.address)) return false;
     if (this.#asked !== undefined) await this.open(this.#asked);
     return true;
   }
+}
+
+function closePod(pod: Pod | undefined): void {
+  for (const port of pod?.ports ?? []) port.close();
+  pod?.joined.close();
 }

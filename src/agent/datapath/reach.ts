@@ -26,10 +26,9 @@ export interface DatapathSockets extends Reach {
 /** Connects from there, and answers there. */
 export interface JoinedPod extends Reach {
   readonly addresses: readonly Address[];
-  /** Answers each connection with the text. Resolves with its port. Rejects when it cannot listen. */
   answer(at: Address, text: string): Promise<AnsweringPort>;
-  /** Whether the node's route to it is still there. Never rejects. */
-  isJoined(): Promise<boolean>;
+  /** Whether the node's route to this address of the Pod is still there. Never rejects. */
+  isJoined(address: Address): Promise<boolean>;
   close(): void;
 }
 
@@ -59,12 +58,11 @@ export function datapathSockets(
 
 function joinedPod(network: PodNetwork, routeTo: RouteTo): JoinedPod {
   const { addresses, device } = network;
-  const isThere = async (address: Address) => (await routeTo(address).catch(() => undefined))?.device === device;
   return {
     addresses,
-    isJoined: async () => (await Promise.all(addresses.map(isThere))).every((one) => one),
+    isJoined: async (address) => (await routeTo(address).catch(() => undefined))?.device === device,
     reach: reachBy((to) => network.connect(to)),
-    // It is reached from the node, and from Pods of the node.
+    // The rules masquerade a Pod that reaches itself: so the client has one of the node's many addresses.
     answer: async (at, text) => await answer({ fd: network.bound(at) }, { at, text, isAllowed: () => true }),
     close: () => network.close(),
   };
@@ -82,7 +80,7 @@ const reachBy =
 
 type ReachOptions = Parameters<Reach['reach']>[1];
 
-/** The socket connects. One that was opened elsewhere does not say when it has. */
+/** The socket connects. One of a descriptor emits no `connect`: there `length` is not 0. */
 const exchange = (socket: Socket, { length, milliseconds }: ReachOptions): Promise<Reached> =>
   new Promise((resolve) => {
     let hasConnected = false;

@@ -5,6 +5,8 @@ import { Datapath } from '../../../src/agent/datapath/datapath.ts';
 import type { DatapathSockets, JoinedPod, Reached } from '../../../src/agent/datapath/reach.ts';
 import type { Address, Family } from '../../../src/base/address.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
+import type { ModeName } from '../../../src/proxy/model/modes.ts';
+import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const RESERVED = ['192.0.2.80', '2001:db8::80'].map((text) => text as Address);
 
@@ -53,10 +55,11 @@ function made(own: Readonly<Record<Family, readonly string[]>>, preferred: reado
   const problems: string[] = [];
   const placed = new Map<string, SourceEvent>();
   const addresses = (family: Family) => Promise.resolve(own[family] as readonly Address[]);
-  const datapath = new Datapath({ sockets, addresses, onProblem: (text) => problems.push(text) });
+  const clock = new FakeClock();
+  const datapath = new Datapath({ sockets, addresses, clock, onProblem: (text) => problems.push(text) });
   const place = (event: SourceEvent) => void ('key' in event && placed.set(event.key, event));
-  const open = () =>
-    datapath.open({ addresses: RESERVED, nodeName: 'node-1', preferred: preferred as readonly Address[], place });
+  const open = (mode: ModeName = 'nftables') =>
+    datapath.open({ addresses: RESERVED, nodeName: 'node-1', mode, preferred: preferred as readonly Address[], place });
   const endpointsOf = (port: string) =>
     [...placed.values()].flatMap((event) =>
       event.kind === 'slice' && event.slice?.ports[0]?.name === port
@@ -66,7 +69,7 @@ function made(own: Readonly<Record<Family, readonly string[]>>, preferred: reado
   const endpoints = () => endpointsOf('node');
   const clusterIPs = () =>
     [...placed.values()].flatMap((event) => (event.kind === 'service' ? [event.service?.clusterIPs] : []))[0];
-  return { sockets, datapath, open, problems, endpoints, endpointsOf, clusterIPs };
+  return { sockets, datapath, clock, open, problems, endpoints, endpointsOf, clusterIPs };
 }
 
 const BOTH = { IPv4: ['127.0.0.1', '192.168.77.2'], IPv6: ['fd00:77::2'] };
@@ -185,26 +188,54 @@ describe('a connection as of a Pod', () => {
     assert.deepEqual(await told(world), both('failed'));
     await world.open();
     assert.deepEqual(await told(world), both('failed'), 'another configuration forgets nothing');
+    await world.open('iptables');
+    assert.deepEqual(await told(world), both('unknown'), 'the rules of another mode may not let the device through');
   });
 
-  it('says nothing where another program removed the device, and joins another Pod', async () => {
+  it('is told once where none passes for a while', async () => {
+    const world = made(BOTH);
+    await world.open();
+    world.sockets.podAnswers = fails;
+    for (let round = 0; round < 20; round++) await told(world);
+    assert.equal(world.problems.length, 2, world.problems.join());
+    assert.match(world.problems[0] ?? '', /^the data path of Pods is not known: .* no answer, and none did before$/);
+  });
+
+  it('is forgotten where another program removed the device, and another Pod joined within a minute, once', async () => {
     const world = made(BOTH);
     await world.open();
     await told(world);
     world.sockets.podAnswers = fails;
     world.sockets.isJoined = false;
-    assert.deepEqual(await told(world), both('unknown'));
-    assert.deepEqual(world.sockets.pods, [['192.0.2.81', '2001:db8::81']], 'one, and the former is closed');
+    assert.deepEqual(await told(world), []);
+    assert.match(world.problems.join(), /^another program took the device/);
+    assert.deepEqual([await told(world), world.sockets.pods], [[], []], 'not at once: it may be removed again');
     world.sockets.isJoined = true;
     world.sockets.podAnswers = (said) => ({ kind: 'connected', said });
-    assert.deepEqual(await told(world), both('passed'));
+    world.sockets.cannotJoin = 'EEXIST: file already exists';
+    world.clock.advance(60_000);
+    assert.deepEqual(await told(world), []);
+    world.sockets.cannotJoin = undefined;
+    assert.deepEqual(await told(world), []);
+    world.clock.advance(60_000);
+    assert.deepEqual(await told(world), both('passed'), 'also after a try that failed');
+    assert.equal(world.sockets.pods.length, 1);
+  });
+
+  it('is of one Pod, however many open at once', async () => {
+    const world = made(BOTH);
+    await Promise.all([world.open(), world.open(), world.open()]);
+    assert.deepEqual(world.sockets.pods, [['192.0.2.81', '2001:db8::81']]);
   });
 
   it('is not made without CAP_SYS_ADMIN, which is told once, and that of the node goes on', async () => {
     const world = made(BOTH);
     world.sockets.cannotJoin = 'unshare: EPERM: operation not permitted';
-    await world.open();
-    await world.open();
+    for (let minute = 0; minute < 3; minute++) {
+      await world.open();
+      world.clock.advance(60_000);
+      await told(world);
+    }
     assert.equal(world.problems.length, 1, world.problems.join());
     assert.deepEqual(
       (await world.datapath.check(['IPv4'])).map(({ from, kind }) => [from, kind]),
