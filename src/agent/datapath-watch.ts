@@ -36,6 +36,7 @@ export async function watchDatapath({ onNode }: Agent, options: DatapathWatchOpt
   const { config, datapath, log, clock, signal, written, isHeld, onRound } = options;
   const { health } = datapath;
   if (config.datapathCheck === 'none') {
+    health.round([]);
     onRound({ reasons: [], paths: [] });
     return;
   }

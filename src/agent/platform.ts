@@ -111,7 +111,7 @@ interface Process {
   readonly relay: RelaySockets;
   /** For --failover=confirm. */
   readonly probe: Probe;
-  /** For --takeover=confirm. */
+  /** For --takeover=confirm and --datapath-check. */
   readonly datapath: DatapathSockets;
   /** The name of the agent of this network namespace. */
   readonly names: NameService;

@@ -356,7 +356,7 @@ export class Reloader {
       unhealthy: () => observers.health.state.reasons.healthz,
       verify: observers.verify,
       onStage: observers.takeover,
-      onNothing: ({ datapathCheck }) => {
+      onDecided: ({ datapathCheck }) => {
         if (datapathCheck === 'none') this.#datapath.close();
       },
       onAgain: () => {

@@ -44,8 +44,8 @@ export interface Asked {
 
 /** Milliseconds that a connection through the rules may take. Both ends are this process. */
 const REACH_MS = 700;
-/** Milliseconds from one try to join a Pod to the next. Another program may remove its device each time. */
-const JOIN_MS = 60_000;
+/** Milliseconds until what could not be opened is tried again. Another program may remove the device of the Pod each time. */
+const RETRY_MS = 60_000;
 /** Rounds in which no connection of the Pod passes, after which the log says so. */
 const ROUNDS_UNTIL_TOLD = 5;
 
@@ -74,9 +74,10 @@ export class Datapath {
   #pod: Pod | undefined;
   /** The addresses that were asked for. */
   #podAddresses: readonly Address[] = [];
-  #joinAt = 0;
-  /** Why there is no Pod, as it was told. */
-  #podProblem: string | undefined;
+  /** Time of the next try to open what is missing. */
+  #retryAt = 0;
+  /** The problem of each end, as it was told. */
+  readonly #problems = new Map<Family | 'pod', string>();
 
   constructor(options: DatapathOptions) {
     this.#options = options;
@@ -84,12 +85,20 @@ export class Datapath {
 
   /** Answers at an address of this node, and as a Pod, where it does not yet, and places the Service that leads there. Never rejects. */
   async open(asked: Asked): Promise<void> {
-    if (this.#asked?.mode !== asked.mode) this.#pod?.hasPassed.clear();
+    if (this.#asked?.mode !== asked.mode) this.#forgetPod();
     this.#asked = asked;
+    this.#retryAt = this.#options.clock.now() + RETRY_MS;
     await this.#opening(() => this.#openNow(asked));
   }
 
   async #openNow(asked: Asked): Promise<void> {
+    await this.#listen(asked);
+    await this.#join(asked);
+    if (this.#asked === asked) this.#place(asked);
+  }
+
+  /** Answers at an address of the node in each family. */
+  async #listen(asked: Asked): Promise<void> {
     await this.#readOwn();
     if (this.#asked !== asked) return;
     const own = this.#own;
@@ -98,9 +107,9 @@ export class Datapath {
     for (const one of this.#answering) if (!kept.includes(one)) one.close();
     this.#answering = kept;
     for (const family of families) await this.#answer(family, asked);
-    await this.#join(asked);
-    if (this.#asked !== asked) return;
-    const { addresses, nodeName, place } = asked;
+  }
+
+  #place({ addresses, nodeName, place }: Asked): void {
     const [answering, inPod] = [this.#answering, this.#pod?.ports ?? []];
     for (const event of probeServiceEvents({ addresses, answering, inPod, nodeName })) place(event);
   }
@@ -115,15 +124,12 @@ export class Datapath {
 
   /** Joins a Pod to the node, with the address after each reserved one of a family in which the agent answers. Never rejects. */
   async #join(asked: Asked): Promise<void> {
-    const { clock } = this.#options;
     const families = this.#answering.map(({ address }) => familyOf(address));
     const addresses = asked.addresses.filter((address) => families.includes(familyOf(address))).map(nextAddress);
-    const isSame = sameData(this.#podAddresses, addresses);
-    if (this.#asked !== asked || (isSame && (this.#pod !== undefined || clock.now() < this.#joinAt))) return;
+    if (this.#asked !== asked || (this.#pod !== undefined && sameData(this.#podAddresses, addresses))) return;
     this.#leave();
     this.#podAddresses = addresses;
     if (addresses.length === 0) return;
-    this.#joinAt = clock.now() + JOIN_MS;
     const pod = await this.#joined(addresses);
     // The check may have ended meanwhile.
     if (this.#asked === undefined) closePod(pod);
@@ -132,27 +138,41 @@ export class Datapath {
 
   /** undefined, and told, where that cannot be. */
   async #joined(addresses: readonly Address[]): Promise<Pod | undefined> {
-    const { sockets, onProblem } = this.#options;
     let joined: JoinedPod | undefined;
     const ports: AnsweringPort[] = [];
     try {
-      joined = await sockets.joinPod(addresses);
-      for (const address of joined.addresses) ports.push(await joined.answer(address, this.#token));
-      this.#podProblem = undefined;
+      joined = await this.#options.sockets.joinPod(addresses);
+      for (const address of joined.addresses) {
+        if (!(await joined.isJoined(address))) throw new Error(`another route of the node leads to ${address}`);
+        ports.push(await joined.answer(address, this.#token));
+      }
+      this.#problems.delete('pod');
       return { joined, ports, hasPassed: new Set(), vain: new Map() };
     } catch (error) {
-      for (const port of ports) port.close();
-      joined?.close();
-      const cause = causeOf(error);
-      if (cause !== this.#podProblem) onProblem(`the data path of Pods is not checked, that of the node is: ${cause}`);
-      this.#podProblem = cause;
+      closePod({ joined, ports });
+      this.#tell('pod', `the data path of Pods is not checked, that of the node is: ${causeOf(error)}`);
       return undefined;
     }
   }
 
   #leave(): void {
     closePod(this.#pod);
+    this.#forgetPod();
     this.#pod = undefined;
+  }
+
+  /** The results of another Pod, or by the rules of another mode, say nothing of this one. */
+  #forgetPod(): void {
+    this.health.forget('pod');
+    this.#pod?.hasPassed.clear();
+    this.#pod?.vain.clear();
+  }
+
+  /** Tells a problem once, until there is another one or none. */
+  #tell(of: Family | 'pod', text: string): void {
+    if (this.#problems.get(of) === text) return;
+    this.#problems.set(of, text);
+    this.#options.onProblem(text);
   }
 
   async #answer(family: Family, asked: Asked): Promise<void> {
@@ -162,15 +182,16 @@ export class Datapath {
       (one) => familyOf(one) === family && !isLoopback(one) && own.includes(one),
     );
     if (at === undefined) return;
-    const isOwn = (from: string) => [...this.#own, ...asked.addresses].some((address) => address === from);
+    const isOwn = (from: string) =>
+      [...this.#own, ...(this.#asked?.addresses ?? [])].some((address) => address === from);
     try {
       const port = await this.#options.sockets.answer(at, this.#token, isOwn);
-      // Another round, or the end of the check, came before.
-      const isLate = this.#asked !== asked || this.#answering.some(({ address }) => familyOf(address) === family);
-      if (isLate) port.close();
+      this.#problems.delete(family);
+      // The end of the check, or other addresses, came before.
+      if (this.#asked !== asked) port.close();
       else this.#answering = [...this.#answering, port];
     } catch (error) {
-      this.#options.onProblem(`the data path of ${family} cannot be checked: ${causeOf(error)}`);
+      this.#tell(family, `the data path of ${family} cannot be checked: ${causeOf(error)}`);
     }
   }
 
@@ -180,7 +201,6 @@ export class Datapath {
     this.#answering = [];
     this.#leave();
     this.#podAddresses = [];
-    this.#joinAt = 0;
     const { place } = this.#asked ?? {};
     this.#asked = undefined;
     if (place !== undefined) for (const event of goneProbeEvents()) place(event);
@@ -192,7 +212,7 @@ export class Datapath {
       families.includes(family) && ports.some(({ address }) => familyOf(address) === family);
     const addresses = this.#asked?.addresses ?? [];
     const fromNode = addresses.filter((one) => has(this.#answering, familyOf(one)));
-    await this.#joinWhereDue();
+    await this.#retry();
     const pod = this.#pod;
     const fromPod = pod === undefined ? [] : addresses.filter((one) => has(pod.ports, familyOf(one)));
     const results = await Promise.all([
@@ -238,15 +258,24 @@ export class Datapath {
     const text = `${what} ${failure}, and none did before`;
     const vain = (pod.vain.get(path.family) ?? 0) + 1;
     pod.vain.set(path.family, vain);
-    if (vain === ROUNDS_UNTIL_TOLD) onProblem(`the data path of Pods is not known: ${text}`);
+    if (vain === ROUNDS_UNTIL_TOLD) this.#tell('pod', `the data path of Pods is not known: ${text}`);
     return { ...path, kind: 'unknown', text };
   }
 
-  /** The device of the former one is gone, or none could be made. */
-  async #joinWhereDue(): Promise<void> {
+  /** Opens again where an end is missing: the node had no address of the family, or the Pod could not be joined, or lost its device. */
+  async #retry(): Promise<void> {
     const asked = this.#asked;
-    if (asked === undefined || this.#pod !== undefined || this.#podAddresses.length === 0) return;
-    if (this.#options.clock.now() >= this.#joinAt) await this.open(asked);
+    if (asked === undefined || this.#options.clock.now() < this.#retryAt) return;
+    const has = (address: Address) => this.#answering.some((port) => familyOf(port.address) === familyOf(address));
+    if (this.#pod !== undefined && asked.addresses.every(has)) return;
+    this.#retryAt = this.#options.clock.now() + RETRY_MS;
+    await this.#opening(async () => {
+      const [answering, pod] = [this.#answering.length, this.#pod];
+      await this.#listen(asked);
+      await this.#join(asked);
+      const isOpened = this.#answering.length > answering || this.#pod !== pod;
+      if (isOpened && this.#asked === asked) this.#place(asked);
+    });
   }
 
   #reach(by: Reach, to: SocketAddress): Promise<Reached> {
@@ -270,7 +299,7 @@ export class Datapath {
   }
 }
 
-function closePod(pod: Pod | undefined): void {
+function closePod(pod: { joined: JoinedPod | undefined; ports: readonly AnsweringPort[] } | undefined): void {
   for (const port of pod?.ports ?? []) port.close();
-  pod?.joined.close();
+  pod?.joined?.close();
 }

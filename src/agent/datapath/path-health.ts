@@ -52,6 +52,11 @@ export class PathHealth {
     return changes;
   }
 
+  /** Paths from there end: their former results say nothing of those that begin. */
+  forget(from: PathResult['from']): void {
+    for (const [key, { result }] of this.#paths) if (result.from === from) this.#paths.delete(key);
+  }
+
   get states(): readonly PathState[] {
     return [...this.#paths.values()].map(({ result, isBroken }) => ({ ...result, isBroken }));
   }

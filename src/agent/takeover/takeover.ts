@@ -56,8 +56,8 @@ export interface TakeoverOptions {
   /** As `slicewire verify`. */
   readonly verify: (signal: AbortSignal) => Promise<Verification>;
   readonly onStage: (at: TakeoverAt) => void;
-  /** There is no predecessor, and so nothing to check. */
-  readonly onNothing: (config: Config) => void;
+  /** The checks are over, or there is no predecessor and so nothing to check. */
+  readonly onDecided: (config: Config) => void;
   /** Requests another generation of the agent. */
   readonly onAgain: () => void;
 }
@@ -122,9 +122,9 @@ export class Takeover {
     return kind === 'going back' || kind === 'went back' || kind === 'unreadable';
   }
 
-  /** Whether the checks of a takeover need connections through the rules, now or later. */
+  /** Whether the checks of a takeover need connections through the rules, now or soon. */
   needsDatapath({ takeover }: Config): boolean {
-    return takeover.how !== 'none' && (this.#isAgain || this.#state?.kind !== 'confirmed');
+    return takeover.how !== 'none' && (this.#isAgain || this.#state === undefined || this.#state.kind === 'open');
   }
 
   /** Another generation of the agent begins. Without a confirmation, what is left of an earlier takeover is forgotten. */
@@ -239,7 +239,7 @@ export class Takeover {
     if (isNothing(kept)) {
       this.#set({ kind: 'confirmed', mode: config.mode });
       this.#tell();
-      this.#options.onNothing(config);
+      this.#options.onDecided(config);
       return undefined;
     }
     const sample = await sampleNow(agent.feed.cache, platform.process.datapath, Math.random);
@@ -326,6 +326,7 @@ export class Takeover {
         const back = kept === undefined ? 'gone' : await agent.kernelLock.between(() => bringBack(kept, input));
         if (back === 'gone') {
           this.#noWayBack(failed);
+          this.#options.onDecided(at.config);
           return request();
         }
         isWaiting = back === 'waiting';
@@ -343,6 +344,7 @@ export class Takeover {
     agent.loop.distrust();
     log.error('the rules that were there before are back, and this agent writes nothing');
     this.#tell();
+    this.#options.onDecided(at.config);
     // It fails, and health says why.
     request();
     // Servers of this agent take no new connections, and go with their last one.

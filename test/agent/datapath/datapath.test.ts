@@ -4,11 +4,17 @@ import { describe, it } from 'node:test';
 import { Datapath } from '../../../src/agent/datapath/datapath.ts';
 import type { DatapathSockets, JoinedPod, Reached } from '../../../src/agent/datapath/reach.ts';
 import type { Address, Family } from '../../../src/base/address.ts';
+import { breath } from '../../../src/base/clock.ts';
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 
 const RESERVED = ['192.0.2.80', '2001:db8::80'].map((text) => text as Address);
+
+function removed<T>(from: T[], one: T): void {
+  assert.ok(from.includes(one), 'it was closed before');
+  from.splice(from.indexOf(one), 1);
+}
 
 class Sockets implements DatapathSockets {
   readonly open = new Map<string, { readonly text: string; readonly isAllowed: (from: string) => boolean }>();
@@ -22,25 +28,32 @@ class Sockets implements DatapathSockets {
 
   /** Those of the namespaces that are joined now. */
   readonly pods: (readonly Address[])[] = [];
+  /** The open ports in them. */
+  readonly podPorts: Address[] = [];
+  /** Joins wait for it. */
+  joining: Promise<void> = Promise.resolve();
   podAnswers: (token: string) => Reached = (said) => ({ kind: 'connected', said });
   cannotJoin: string | undefined;
   isJoined = true;
 
-  joinPod: DatapathSockets['joinPod'] = (addresses) => {
-    if (this.cannotJoin !== undefined) return Promise.reject(new Error(this.cannotJoin));
+  joinPod: DatapathSockets['joinPod'] = async (addresses) => {
+    if (this.cannotJoin !== undefined) throw new Error(this.cannotJoin);
+    assert.equal(this.pods.length, 0, 'the device of another Pod would be removed');
     this.pods.push(addresses);
     let token = '';
     const pod: JoinedPod = {
       addresses,
       reach: () => Promise.resolve(this.podAnswers(token)),
-      answer(address, text) {
+      answer: (address, text) => {
         token = text;
-        return Promise.resolve({ address, port: 50_000, close: () => undefined });
+        this.podPorts.push(address);
+        return Promise.resolve({ address, port: 50_000, close: () => removed(this.podPorts, address) });
       },
       isJoined: () => Promise.resolve(this.isJoined),
-      close: () => void this.pods.splice(this.pods.indexOf(addresses), 1),
+      close: () => removed(this.pods, addresses),
     };
-    return Promise.resolve(pod);
+    await this.joining;
+    return pod;
   };
 
   answer: DatapathSockets['answer'] = (address, text, isAllowed) => {
@@ -58,8 +71,8 @@ function made(own: Readonly<Record<Family, readonly string[]>>, preferred: reado
   const clock = new FakeClock();
   const datapath = new Datapath({ sockets, addresses, clock, onProblem: (text) => problems.push(text) });
   const place = (event: SourceEvent) => void ('key' in event && placed.set(event.key, event));
-  const open = (mode: ModeName = 'nftables') =>
-    datapath.open({ addresses: RESERVED, nodeName: 'node-1', mode, preferred: preferred as readonly Address[], place });
+  const open = (mode: ModeName = 'nftables', reserved: readonly Address[] = RESERVED) =>
+    datapath.open({ addresses: reserved, nodeName: 'node-1', mode, preferred: preferred as readonly Address[], place });
   const endpointsOf = (port: string) =>
     [...placed.values()].flatMap((event) =>
       event.kind === 'slice' && event.slice?.ports[0]?.name === port
@@ -127,6 +140,23 @@ describe('the Service of the agent', () => {
   });
 });
 
+it('answers in a family that could not be listened in, a minute later, and tells the cause once', async () => {
+  const world = made(BOTH);
+  world.sockets.cannotListen = 'fd00:77::2';
+  await world.open();
+  for (let minute = 0; minute < 2; minute++) {
+    world.clock.advance(60_000);
+    await world.datapath.check(['IPv4', 'IPv6']);
+  }
+  assert.deepEqual([world.problems.length, world.endpoints()], [1, ['192.168.77.2']]);
+  world.sockets.cannotListen = undefined;
+  assert.deepEqual((await world.datapath.check(['IPv6'])).length, 0, 'not at once');
+  world.clock.advance(60_000);
+  await world.datapath.check(['IPv6']);
+  assert.deepEqual(world.endpoints(), ['192.168.77.2', 'fd00:77::2']);
+  assert.deepEqual(world.endpointsOf('pod'), ['192.0.2.81', '2001:db8::81']);
+});
+
 describe('a connection through the rules', () => {
   for (const [what, answers, kind] of [
     ['passed where the agent itself answers', (said: string): Reached => ({ kind: 'connected', said }), 'passed'],
@@ -158,7 +188,8 @@ describe('a connection through the rules', () => {
 });
 
 describe('a connection as of a Pod', () => {
-  const told = async ({ datapath }: ReturnType<typeof made>) =>
+  type World = ReturnType<typeof made>;
+  const told = async ({ datapath }: World) =>
     (await datapath.check(['IPv4', 'IPv6']))
       .filter(({ from }) => from === 'pod')
       .map(({ family, kind }) => [family, kind]);
@@ -222,10 +253,57 @@ describe('a connection as of a Pod', () => {
     assert.equal(world.sockets.pods.length, 1);
   });
 
-  it('is of one Pod, however many open at once', async () => {
+  it('is of one Pod at a time, that of the addresses that were asked for last', async () => {
     const world = made(BOTH);
-    await Promise.all([world.open(), world.open(), world.open()]);
-    assert.deepEqual(world.sockets.pods, [['192.0.2.81', '2001:db8::81']]);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.sockets.joining = promise;
+    const opened = [world.open(), world.open('iptables', ['198.51.100.80' as Address])];
+    await breath();
+    resolve();
+    await Promise.all(opened);
+    assert.deepEqual([world.sockets.pods, world.sockets.podPorts], [[['198.51.100.81']], ['198.51.100.81']]);
+    const reached = world.sockets.open.get('192.168.77.2')?.isAllowed('198.51.100.80');
+    assert.ok(reached, 'the port that was kept answers the address that the Service has now');
+  });
+
+  it('is of none when the check ends while it is joined', async () => {
+    const world = made(BOTH);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.sockets.joining = promise;
+    const opened = world.open();
+    await breath();
+    world.datapath.close();
+    resolve();
+    await opened;
+    assert.deepEqual([world.sockets.pods, world.sockets.podPorts, world.sockets.open.size], [[], [], 0]);
+  });
+
+  it('that was broken is not, once the Pod or the mode is another one', async () => {
+    for (const change of [
+      (world: World) => world.open('ipvs'),
+      (world: World) => world.open('nftables', ['198.51.100.80' as Address]),
+    ]) {
+      const world = made(BOTH);
+      const { health } = world.datapath;
+      const round = async () => health.round(await world.datapath.check(['IPv4', 'IPv6']));
+      await world.open();
+      await round();
+      world.sockets.podAnswers = fails;
+      await round();
+      await round();
+      assert.equal(health.reasons.length, 2);
+      await change(world);
+      await round();
+      assert.deepEqual(health.reasons, []);
+    }
+  });
+
+  it('is not made where another route of the node leads to the address', async () => {
+    const world = made(BOTH);
+    world.sockets.isJoined = false;
+    await world.open();
+    assert.deepEqual([world.sockets.pods, world.endpointsOf('pod')], [[], []]);
+    assert.match(world.problems.join(), /not checked, .*: another route of the node leads to 192\.0\.2\.81$/);
   });
 
   it('is not made without CAP_SYS_ADMIN, which is told once, and that of the node goes on', async () => {

@@ -58,7 +58,7 @@ describe('a takeover that went back', () => {
       unhealthy: () => [],
       verify: () => Promise.reject(new Error('nobody asks')),
       onStage: (at) => stages.push(at),
-      onNothing: () => assert.fail('there was a predecessor'),
+      onDecided: () => assert.fail('it was decided before'),
       onAgain: () => {
         again += 1;
       },
@@ -72,6 +72,14 @@ describe('a takeover that went back', () => {
     takeover.begin({ agent, config, keepsTables: takeover.keepsTables(config), signal: NEVER });
     return takeover;
   }
+
+  it('needs no connections through the rules until it is tried again', async () => {
+    const takeover = begun();
+    assert.equal(takeover.needsDatapath(CONFIRM), false);
+    node = { takeover: 'b' };
+    await takeover.beforeWrite();
+    assert.equal(takeover.needsDatapath(CONFIRM), true);
+  });
 
   it('writes nothing, says why and what to do, and keeps no tables', async () => {
     const takeover = begun();
