@@ -96,6 +96,7 @@ describe('the agent as a process in IPVS mode', () => {
     });
     await lab.exec('node', 'iptables', '-t', 'mangle', '-D', 'POSTROUTING', '-o', POD_DEVICE, '-j', 'DROP');
     await agent.logged(({ msg }) => msg.startsWith('the data path is whole again'), { since, within: PATIENCE });
+    await node.stop();
   });
 
   it('ends with one clear line when the kernel has no such scheduler', async () => {
