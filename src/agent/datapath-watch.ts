@@ -42,7 +42,7 @@ export async function watchDatapath({ onNode }: Agent, options: DatapathWatchOpt
   }
   await unlessAborted(written, signal);
   for (let next = clock.now() + ROUND_MS; ; next = Math.max(next + ROUND_MS, clock.now())) {
-    await sleep(clock, next - clock.now(), signal);
+    await sleep(clock, Math.max(0, next - clock.now()), signal);
     const results = isHeld() ? [] : await datapath.check(onNode.families);
     signal.throwIfAborted();
     for (const { result, isBroken } of health.round(results)) {
