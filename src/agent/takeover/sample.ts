@@ -4,7 +4,7 @@ import { type Address, endpointText, familyOf, type SocketAddress } from '../../
 import type { Cache } from '../../cluster/cache/cache.ts';
 import type { Service, Slice } from '../../proxy/model/objects.ts';
 import { PROBE_SERVICE } from '../datapath/probe-service.ts';
-import type { DatapathSockets } from '../datapath/reach.ts';
+import type { Reach } from '../datapath/reach.ts';
 import type { Sampled } from './takeover-record.ts';
 
 type Objects = Pick<Cache, 'services' | 'slicesOf' | 'service'>;
@@ -17,11 +17,7 @@ const CANDIDATES = 1000;
 const ANSWER_MS = 1000;
 
 /** Services that answer on TCP at a cluster IP now, at most 20 of the first 1,000. `random`: 0 to 1, for the choice. */
-export async function sampleNow(
-  objects: Objects,
-  sockets: Pick<DatapathSockets, 'reach'>,
-  random: () => number,
-): Promise<readonly Sampled[]> {
+export async function sampleNow(objects: Objects, sockets: Reach, random: () => number): Promise<readonly Sampled[]> {
   const chosen: { readonly order: number; readonly sampled: Sampled }[] = [];
   for (const service of objects.services()) {
     const sampled = askable(service, objects.slicesOf(service.key));
@@ -64,7 +60,7 @@ const ENDPOINTS_ASKED = 3;
 export async function lostServices(
   sample: readonly Sampled[],
   objects: Objects,
-  sockets: Pick<DatapathSockets, 'reach'>,
+  sockets: Reach,
 ): Promise<ReadonlyMap<string, string>> {
   const lost = new Map<string, string>();
   await Promise.all(
@@ -104,6 +100,6 @@ function digestOf(endpoints: readonly SocketAddress[]): string {
   return createHash('sha256').update(texts.join()).digest('hex');
 }
 
-async function connects({ reach }: Pick<DatapathSockets, 'reach'>, to: SocketAddress): Promise<boolean> {
+async function connects({ reach }: Reach, to: SocketAddress): Promise<boolean> {
   return (await reach(to, { length: 0, milliseconds: ANSWER_MS })).kind === 'connected';
 }

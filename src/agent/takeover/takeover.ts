@@ -113,6 +113,11 @@ export class Takeover {
   keepsTables({ takeover }: Config): boolean {
     if (takeover.how === 'none') return false;
     this.#load();
+    return this.#isUndecided;
+  }
+
+  /** The checks go on, or begin with this generation or the next. */
+  get #isUndecided(): boolean {
     return this.#isAgain || this.#state === undefined || this.#state.kind === 'open';
   }
 
@@ -124,7 +129,7 @@ export class Takeover {
 
   /** Whether the checks of a takeover need connections through the rules, now or soon. */
   needsDatapath({ takeover }: Config): boolean {
-    return takeover.how !== 'none' && (this.#isAgain || this.#state === undefined || this.#state.kind === 'open');
+    return takeover.how !== 'none' && this.#isUndecided;
   }
 
   /** Another generation of the agent begins. Without a confirmation, what is left of an earlier takeover is forgotten. */
