@@ -58,6 +58,10 @@ function rows(result: SoakResult): string[][] {
     ['open descriptors, without restarts: first, last, most', three(result.tailDescriptors, count)],
     ['timers, without restarts: first, last, most', three(result.timers, count)],
     ['entries of the connection table: first, last, most', three(result.connections, count)],
+    ...(result.datapath ?? []).map(({ from, passed, failed }) => [
+      `connections of the agent to itself through its rules, ${from === 'pod' ? 'as of a Pod' : 'from the node'}: passed, failed`,
+      `${count(passed)}, ${count(failed)}`,
+    ]),
     [
       '`slicewire verify`: times asked, without an answer in time, with a difference',
       `${verify.length}, ${late}, ${wrong}`,

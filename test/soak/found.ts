@@ -46,6 +46,7 @@ export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watch
     timers: measured.timers.found,
     connections: measured.connections.found,
     syncs: measured.syncs,
+    datapath: measured.datapath,
     unhealthy: { longest: watched.longestUnhealthy, sum: watched.unhealthy },
     verify: run.verify,
     left,

@@ -2,7 +2,7 @@
 import type { Look, SoakAgent } from './agent.ts';
 import { type Samples, samplesOf, sumOf, Totals } from './metrics.ts';
 import type { Watch } from './parts.ts';
-import type { FirstLast, SyncsFound, TailMemory } from './result.ts';
+import type { DatapathFound, FirstLast, SyncsFound, TailMemory } from './result.ts';
 import type { SoakMode } from './timeline.ts';
 
 class Series {
@@ -29,6 +29,7 @@ export function memoryOf(mode: SoakMode, looks: readonly number[]): TailMemory {
 }
 
 const SYNC = 'kubeproxy_sync_proxy_rules_duration_seconds';
+const DATAPATH = 'slicewire_datapath_connections_total';
 const PROGRAMMING = 'kubeproxy_network_programming_duration_seconds';
 
 export class Measured {
@@ -88,6 +89,15 @@ export class Measured {
       const syncs = totals.count('slicewire_syncs_total');
       const failed = syncs - totals.count('slicewire_syncs_total', '"complete"');
       return { mode, syncs, failed, sync: of(SYNC), programming: of(PROGRAMMING) };
+    });
+  }
+
+  get datapath(): DatapathFound[] {
+    const all = [...this.#totals.values()];
+    return (['node', 'pod'] as const).map((from) => {
+      const count = (result: string) =>
+        all.reduce((sum, totals) => sum + totals.count(DATAPATH, `from="${from}"`, `result="${result}"`), 0);
+      return { from, passed: count('passed'), failed: count('failed') };
     });
   }
 }

@@ -14,10 +14,10 @@ export function samplesOf(text: string): Samples {
   return samples;
 }
 
-/** The sum of all samples of this name whose labels have this text. */
-export function sumOf(samples: Samples, name: string, label = ''): number {
+/** The sum of all samples of this name whose labels have each of these texts. */
+export function sumOf(samples: Samples, name: string, ...labels: readonly string[]): number {
   let sum = 0;
-  for (const [key, value] of samples) if (isOf(key, name) && key.includes(label)) sum += value;
+  for (const [key, value] of samples) if (isOf(key, name) && labels.every((label) => key.includes(label))) sum += value;
   return sum;
 }
 
@@ -35,8 +35,8 @@ export class Totals {
     }
   }
 
-  count(name: string, label = ''): number {
-    return sumOf(this.#sums, name, label);
+  count(name: string, ...labels: readonly string[]): number {
+    return sumOf(this.#sums, name, ...labels);
   }
 
   /** The upper bound of the histogram's bucket in which this quantile lies: that or less. NaN where nothing was observed. */

@@ -110,6 +110,7 @@ describe('the metrics of a soak', () => {
 
   it('do not take one name for another', () => {
     assert.equal(sumOf(samplesOf('x 1\nx_total 2\nx{a="b"} 4\n'), 'x'), 5);
+    assert.equal(sumOf(samplesOf('x{a="b",c="d"} 4\nx{a="b",c="e"} 8\n'), 'x', 'a="b"', 'c="d"'), 4);
   });
 });
 

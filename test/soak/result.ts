@@ -42,6 +42,13 @@ export interface SyncsFound {
   readonly programming: { readonly p50: number; readonly p99: number };
 }
 
+/** Connections of the agent to itself through its rules, by where they began. */
+export interface DatapathFound {
+  readonly from: 'node' | 'pod';
+  readonly passed: number;
+  readonly failed: number;
+}
+
 export interface VerifyFound {
   readonly mode: SoakMode;
   /** Who compared, and when. */
@@ -93,6 +100,8 @@ export interface SoakResult extends Measured {
   readonly timers: FirstLast;
   readonly connections: FirstLast;
   readonly syncs: readonly SyncsFound[];
+  /** Older recordings have none. */
+  readonly datapath?: readonly DatapathFound[];
   /** Milliseconds. */
   readonly unhealthy: { readonly longest: number; readonly sum: number };
   readonly verify: readonly VerifyFound[];

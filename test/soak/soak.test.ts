@@ -24,6 +24,8 @@ it('a soak of 300 Services loses no probe', async (t) => {
   );
   assert.equal(result.reloads.length, 3);
   assert.ok(result.flushes.length > 0);
+  const passed = new Map(result.datapath?.map((one) => [one.from, one.passed]));
+  assert.ok((passed.get('node') ?? 0) > 5 && (passed.get('pod') ?? 0) > 5, JSON.stringify(result.datapath));
   assert.ok(result.probes.answered > 1000, `${result.probes.answered}`);
   assert.ok(!existsSync(folder));
   assert.ok(!(await namespaces()).includes(`sw${process.pid}-`));
