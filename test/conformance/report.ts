@@ -15,7 +15,7 @@ import { IPTABLES } from './iptables.ts';
 import { IPVS } from './ipvs.ts';
 import { NFTABLES } from './nftables.ts';
 import { AREAS, STORIES } from './stories/index.ts';
-import type { Story } from './story.ts';
+import { otherEnd, type Story } from './story.ts';
 import { isTestedIn, type ModeUnderTest, tellStory } from './suite.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -108,7 +108,8 @@ async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
     }
   }
   const families = story.families === undefined ? [] : [`${story.families.join(', ')} alone`];
-  const otherwise = story.kubeProxy === undefined ? [] : [`kube-proxy ${story.kubeProxy}`];
+  const other = otherEnd(story, mode.mode);
+  const otherwise = other === undefined ? [] : [`kube-proxy ${other.does}`];
   const notes = [...families, ...otherwise];
   return notes.length === 0 ? 'pass' : `pass (${notes.join('; ')})`;
 }

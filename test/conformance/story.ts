@@ -1,4 +1,5 @@
 /** A story: objects, a node, packets, and what must become of each. Every mode must tell all of them alike. */
+import type { ModeName } from '../../src/proxy/model/modes.ts';
 import type { IptablesSettings } from '../../src/proxy/modes/iptables/static-chains.ts';
 import type { BackendName, Origin, StoryCluster } from './cluster.ts';
 
@@ -70,6 +71,16 @@ export interface StoryCase extends StoryState {
   readonly next?: readonly StoryState[];
 }
 
+/** How a story ends in kube-proxy 1.36, where that is otherwise. `npm run test:rivals` holds it to be so, and no other story. */
+export interface OtherEnd {
+  /** A sentence without its subject. */
+  readonly does: string;
+  /** Default: in every mode. */
+  readonly modes?: readonly ModeName[];
+  /** An order that kube-proxy does not define decides: it may also end alike. */
+  readonly isByChance?: boolean;
+}
+
 export interface Story {
   /** Other lists name a story by it, so a title is free to change. */
   readonly id: string;
@@ -80,11 +91,15 @@ export interface Story {
   readonly covers: readonly string[];
   /** Families it makes sense in; default both. */
   readonly families?: readonly ('IPv4' | 'IPv6')[];
-  /** What kube-proxy does instead, where we differ on purpose. */
-  readonly kubeProxy?: string;
+  readonly kubeProxy?: OtherEnd;
   /** Why no real packet can tell it in the lab, where that is so. */
   readonly onlyInterpreted?: string;
   readonly tell: (cluster: StoryCluster) => StoryCase;
+}
+
+/** undefined: kube-proxy in this mode ends the story as slicewire does. */
+export function otherEnd({ kubeProxy }: Story, mode: ModeName): OtherEnd | undefined {
+  return kubeProxy?.modes?.includes(mode) === false ? undefined : kubeProxy;
 }
 
 export function balanced(

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
 import type { Fate, Packet } from '../../src/inspect/explain/packet.ts';
+import type { ModeName } from '../../src/proxy/model/modes.ts';
 import { type BackendName, cluster, deviceOf, type StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import { STORIES } from './stories/index.ts';
@@ -31,7 +32,7 @@ export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w:
 }
 
 export interface ModeUnderTest {
-  readonly mode: string;
+  readonly mode: ModeName;
   /** Why the mode differs from a story, by the story's id. Such a story is not told, and docs/reference/conformance.md says why. */
   readonly differs: Readonly<Record<string, string>>;
   readonly unserved: Unserved;

@@ -1,7 +1,8 @@
 /** The report of `npm run test:rivals`: which stories a real kube-proxy ends as slicewire does, and where it differs with or without a reason. */
 import type { ModeName } from '../../src/proxy/model/modes.ts';
+import { STORIES } from '../conformance/stories/index.ts';
+import { type OtherEnd, otherEnd } from '../conformance/story.ts';
 import type { Mark } from '../vm/run-there.ts';
-import { BY_CHANCE, DIFFERENCES } from './differences.ts';
 import type { StoryResult } from './kube-proxy-stories.ts';
 
 /** What a line of results begins with. */
@@ -17,20 +18,30 @@ interface Judged {
 export function lineOf(mode: ModeName, { id, family, differs }: StoryResult): string {
   const story = `${mode}, ${family}, ${id}`;
   if (differs === undefined) return `${story}: as in slicewire`;
-  const reason = DIFFERENCES[mode][id];
+  const reason = reasonOf(mode, id);
   return reason === undefined
     ? `${story}: OTHERWISE, AND NO REASON IS NAMED: ${differs}`
-    : `${story}: otherwise (${differs}), for a reason: ${reason}`;
+    : `${story}: otherwise (${differs}), for a reason: kube-proxy ${reason.does}`;
+}
+
+function reasonOf(mode: ModeName, id: string): OtherEnd | undefined {
+  const story = STORIES.find((one) => one.id === id);
+  return story === undefined ? undefined : otherEnd(story, mode);
+}
+
+/** A story that must end otherwise. */
+function isExpected(mode: ModeName, id: string): boolean {
+  const reason = reasonOf(mode, id);
+  return reason !== undefined && reason.isByChance !== true;
 }
 
 /** What all results of a mode say. */
 export function judged(mode: ModeName, results: readonly StoryResult[]): Judged {
-  const reasons = DIFFERENCES[mode];
   const differing = results.filter(({ differs }) => differs !== undefined);
-  const unnamed = differing.filter(({ id }) => reasons[id] === undefined);
+  const unnamed = differing.filter(({ id }) => reasonOf(mode, id) === undefined);
   const told = new Set(results.map(({ id }) => id));
   const differ = new Set(differing.map(({ id }) => id));
-  const idle = Object.keys(reasons).filter((id) => told.has(id) && !differ.has(id) && !BY_CHANCE.has(id));
+  const idle = [...told].filter((id) => !differ.has(id) && isExpected(mode, id));
   const counts = [
     `${results.length} stories told`,
     `${results.length - differing.length} as in slicewire`,
@@ -40,7 +51,7 @@ export function judged(mode: ModeName, results: readonly StoryResult[]): Judged 
   const lines = [
     `${mode}: ${counts.join(', ')}`,
     ...unnamed.map((result) => lineOf(mode, result)),
-    ...idle.map((id) => `${mode}, ${id}: A REASON IS NAMED, AND NOTHING DIFFERS (test/rivals/differences.ts)`),
+    ...idle.map((id) => `${mode}, ${id}: A REASON IS NAMED, AND NOTHING DIFFERS (kubeProxy of the story)`),
   ];
   return { lines, wrong: unnamed.length + idle.length };
 }

@@ -72,7 +72,7 @@ const PURPOSES: readonly Purpose[] = [
       goesTo(divergence.installed, endpointsInIpvs(divergence)),
   },
   {
-    why: 'IPVS mode of kube-proxy does not apply the source ranges of a load balancer to the packets of the node; slicewire does (docs/ipvs.md).',
+    why: 'IPVS mode of kube-proxy applies the source ranges of a load balancer to those packets of the node alone that have the address of the load balancer as their source; slicewire applies them to all (docs/ipvs.md).',
     predicts: (divergence) =>
       isInIpvs(divergence) &&
       divergence.query.from.what === 'node' &&

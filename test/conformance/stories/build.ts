@@ -2,7 +2,18 @@
 
 import { service, slice } from '../../helpers/cluster/objects.ts';
 import type { BackendName, Origin, StoryCluster } from '../cluster.ts';
-import type { Expected, PacketFate, StoryPacket, StorySettings } from '../story.ts';
+import type { Expected, OtherEnd, PacketFate, StoryPacket, StorySettings } from '../story.ts';
+
+/** In IPVS mode of kube-proxy (docs/switching.md). */
+export const LOCAL_WHOEVER_ASKS: OtherEnd = {
+  does: 'serves an external address of policy Local from the endpoints of its node, whoever asks',
+  modes: ['ipvs'],
+};
+/** Of kube-proxy (docs/semantics.md 7.7). */
+export const OWN_NODE_ALONE: OtherEnd = {
+  does: 'masquerades endpoints of its own node alone where they reach themselves',
+  modes: ['nftables', 'ipvs'],
+};
 
 export const PORT = 80;
 export const NODE_PORT = 30_080;

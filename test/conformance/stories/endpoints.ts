@@ -8,6 +8,7 @@ import {
   type EndpointInput,
   NODE_PORT,
   nodePortWeb,
+  OWN_NODE_ALONE,
   POD_PORT,
   PORT,
   pods,
@@ -104,6 +105,10 @@ const conditionStories: readonly Story[] = [
     title: 'under policy Local others that only drain count as somebody: dropped, not refused',
     field: 'endpoints.conditions.terminating',
     covers: ['3.2', '3.3.2', '4.1.2'],
+    kubeProxy: {
+      does: 'refuses connections to a cluster IP of policy Local without an endpoint on the node',
+      modes: ['ipvs'],
+    },
     tell: asked('Local', [as('other', DRAINING)], DROPPED),
   },
   {
@@ -180,7 +185,7 @@ const sliceStories: readonly Story[] = [
     title: 'of an endpoint in two slices the one that is of use counts',
     field: 'endpoints.conditions.terminating',
     covers: ['2.4'],
-    kubeProxy: 'takes the last that is not terminating, in the order of a map',
+    kubeProxy: { does: 'takes the last that is not terminating, in the order of a map', isByChance: true },
     tell: (w) => ({
       objects: [
         web(w),
@@ -271,6 +276,7 @@ const sliceStories: readonly Story[] = [
     title: 'an endpoint whose node is not known is on no node: not local, but it may be the sender itself',
     field: 'endpoints.nodeName',
     covers: ['2.3', '7.7'],
+    kubeProxy: OWN_NODE_ALONE,
     tell: (w) => ({
       objects: [web(w), pods(w, { at: 'pod-1', placeless: true })],
       packets: [told('pod-1', w.clusterIP(10), among(['pod-1'], 'all'))],

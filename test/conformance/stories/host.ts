@@ -46,6 +46,7 @@ export const hostStories: readonly Story[] = [
     title: 'node ports pass a firewall that forwards nothing by itself',
     field: '--iptables-masquerade-bit',
     covers: ['8.1'],
+    kubeProxy: { does: 'accepts no marked packets in INPUT', modes: ['ipvs'] },
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1', 'other')],
       closed: true,
@@ -90,7 +91,7 @@ export const hostStories: readonly Story[] = [
     title: 'a server of the node on the node port of another address keeps it, though the Service refuses',
     field: '--nodeport-addresses',
     covers: ['6.9', 'k8s#82163'],
-    kubeProxy: 'refuses on every address of the node',
+    kubeProxy: { does: 'refuses on every address of the node', modes: ['iptables'] },
     tell: (w) => {
       const refusing = web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] });
       return {
@@ -105,7 +106,7 @@ export const hostStories: readonly Story[] = [
     title: 'a server on loopback keeps its port where node ports are not on loopback, though the Service refuses',
     field: '--iptables-localhost-nodeports',
     covers: ['6.9'],
-    kubeProxy: 'refuses on loopback as well',
+    kubeProxy: { does: 'refuses on loopback as well', modes: ['iptables'] },
     tell: (w) => ({
       objects: [web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] })],
       settings: { localhostNodePorts: false },

@@ -20,6 +20,7 @@ import {
   DRAINING,
   type EndpointInput,
   HEALTH_PORT,
+  LOCAL_WHOEVER_ASKS,
   NODE_PORT,
   nodePortWeb,
   PORT,
@@ -90,6 +91,7 @@ function matrixStory(id: string, title: string, facts: { knowsPods: boolean; mas
     ...(knowsPods && !masqueradesAll
       ? {}
       : { onlyInterpreted: 'the story without these settings sends the same packets' }),
+    kubeProxy: LOCAL_WHOEVER_ASKS,
     tell: (w) => ({
       objects: threeServices(w),
       settings: { ...(knowsPods ? clusterCidr(w) : {}), ...(masqueradesAll ? { masqueradeAll: true } : {}) },

@@ -22,7 +22,7 @@ const addressStories: readonly Story[] = [
     title: "an external IP that is another Service's cluster IP takes nothing from it",
     field: 'spec.externalIPs',
     covers: ['CVE-2020-8554', 'k8s#97076'],
-    kubeProxy: 'writes both rules; which comes first is not defined',
+    kubeProxy: { does: 'writes both rules; which comes first is not defined', isByChance: true },
     tell: (w) => {
       const hijacker = web(w, { clusterIP: w.clusterIP(11), externalIPs: [w.clusterIP(10)] }) as {
         metadata: { name: string };
@@ -222,7 +222,7 @@ const rangeStories: readonly Story[] = [
     title: 'ranges of the other family alone let nobody of this one in',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8'],
-    kubeProxy: 'opens a family of which no range is named',
+    kubeProxy: { does: 'opens a family of which no range is named' },
     tell: (w) => ({
       objects: [ranged(w, [otherFamily(w)]), pods(w, 'pod-1')],
       packets: toldFrom(['outside', 'pod-3'], w.vip(1), DROPPED),
@@ -233,7 +233,7 @@ const rangeStories: readonly Story[] = [
     title: 'a range that cannot be read lets nobody in, and those that can be count',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['1.8'],
-    kubeProxy: 'opens the address when no range is left',
+    kubeProxy: { does: 'opens the address when no range is left' },
     tell: (w) => ({
       objects: [ranged(w, ['10.0.0.0/99', ` ${host(w, w.address('outside'))} `]), pods(w, 'pod-1')],
       packets: [told('outside', w.vip(1), among(['pod-1'], 'all')), told('remote-pod', w.vip(1), DROPPED)],
@@ -247,7 +247,7 @@ const rangeStories: readonly Story[] = [
     title: 'an external IP that is the address of the load balancer too has its source ranges',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['6.13'],
-    kubeProxy: 'lets everybody in by the external IP',
+    kubeProxy: { does: 'lets everybody in by the external IP', modes: ['iptables'] },
     tell: (w) => ({
       objects: [ranged(w, [nobody(w)], { externalIPs: [w.vip(1)] }), pods(w, 'pod-1')],
       packets: [told('outside', w.vip(1), DROPPED)],

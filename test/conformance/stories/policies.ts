@@ -2,7 +2,19 @@
 
 import type { StoryCluster } from '../cluster.ts';
 import { among, DROPPED, type Expected, REJECTED, type Story, type StoryCase, type StorySettings } from '../story.ts';
-import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, pods, web } from './build.ts';
+import {
+  as,
+  balancerWeb,
+  clusterCidr,
+  DRAINING,
+  LOCAL_WHOEVER_ASKS,
+  NODE_PORT,
+  nodePortWeb,
+  OWN_NODE_ALONE,
+  PORT,
+  pods,
+  web,
+} from './build.ts';
 
 /** A kind of external address: a Service that has it, and where its clients go. */
 interface External {
@@ -50,8 +62,10 @@ const EXTERNALS: readonly External[] = [
 const LOCAL = { externalTrafficPolicy: 'Local' };
 
 /** A node port is the node's own: the others leave it. */
-function leavesNode(row: string): { kubeProxy?: string } {
-  return row === '6.7' ? {} : { kubeProxy: 'lets what the node itself sends leave the node' };
+function leavesNode(row: string): Pick<Story, 'kubeProxy'> {
+  return row === '6.7'
+    ? {}
+    : { kubeProxy: { does: 'lets what the node itself sends leave the node', modes: ['iptables'] } };
 }
 
 /** The stories of one kind of address; the rules are those of docs/semantics.md 4.1. */
@@ -143,6 +157,7 @@ function storiesOf({ id, name, row, emptyRow, field, service, at }: External): S
       title: `${name}, policy Local: a draining endpoint here serves outside while ready ones elsewhere serve pods`,
       field: 'spec.externalTrafficPolicy',
       covers: ['3.3.3', '4.1.4', '4.1.5', 'KEP-1669'],
+      kubeProxy: LOCAL_WHOEVER_ASKS,
       tell: (w) => ({
         objects: [service(w, LOCAL), pods(w, as('pod-1', DRAINING), 'other')],
         settings: clusterCidr(w),
@@ -154,7 +169,7 @@ function storiesOf({ id, name, row, emptyRow, field, service, at }: External): S
       title: `${name}, policy Local: a pod of another node reaches itself, masqueraded`,
       field: 'spec.externalTrafficPolicy',
       covers: ['7.5', '7.7'],
-      kubeProxy: 'does not masquerade it in nftables and IPVS mode',
+      kubeProxy: OWN_NODE_ALONE,
       tell: (w) => ({
         objects: [service(w, LOCAL), pods(w, 'pod-1', 'other')],
         settings: clusterCidr(w),
@@ -234,7 +249,7 @@ export const policyStories: readonly Story[] = [
       'policy Local: pods of all nodes on one bridge count as pods of this node, and each reaches itself, masqueraded',
     field: '--detect-local-mode=BridgeInterface',
     covers: ['5.1.3', '7.5', '7.7'],
-    kubeProxy: 'does not masquerade it in nftables and IPVS mode',
+    kubeProxy: OWN_NODE_ALONE,
     tell: (w) => toldBy(w, { kind: 'interface', name: 'eth0' }, among(['pod-1', 'other'], ['other'])),
   },
   {
@@ -242,6 +257,7 @@ export const policyStories: readonly Story[] = [
     title: 'policy Local with --masquerade-all: a pod of another node reaches itself, masqueraded',
     field: '--masquerade-all',
     covers: ['7.2', '7.7'],
+    kubeProxy: OWN_NODE_ALONE,
     tell: (w) => ({
       objects: [nodePortWeb(w, LOCAL), pods(w, 'pod-1', 'other')],
       settings: { ...clusterCidr(w), masqueradeAll: true },
@@ -265,7 +281,7 @@ export const policyStories: readonly Story[] = [
     title: 'a cluster IP that another node leaves to this one: a pod there that comes to itself keeps its address',
     field: 'spec.clusterIP',
     covers: ['7.7'],
-    kubeProxy: 'masquerades it in iptables mode',
+    kubeProxy: { does: 'masquerades it', modes: ['iptables'] },
     onlyInterpreted: 'the pod does not recognise its own answer',
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'other')],

@@ -64,7 +64,7 @@ export const serviceStories: readonly Story[] = [
     title: 'a Service with the label of headless ones is left alone, whatever its cluster IP is',
     field: 'metadata.labels[service.kubernetes.io/headless]',
     covers: ['1.1', 'k8s#134321'],
-    kubeProxy: 'of 1.36 serves such a Service, and looks for the label at slices alone',
+    kubeProxy: { does: 'of 1.36 serves such a Service, and looks for the label at slices alone' },
     tell: (w) => {
       const served = nodePortWeb(w, { externalIPs: [w.externalIP(1)] });
       const packets = (expected: Expected, masqueraded: Expected) => [
@@ -92,7 +92,7 @@ export const serviceStories: readonly Story[] = [
     title: 'slices with the label of another proxy, or of headless Services, are passed over, and count without it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name] of a slice',
     covers: ['2.2'],
-    kubeProxy: 'of 1.36 uses slices with the label service-proxy-name',
+    kubeProxy: { does: 'of 1.36 uses slices with the label service-proxy-name' },
     tell: (w) => {
       const own = podsWith(w, { name: 'own' }, ['pod-1']);
       const other = podsWith(w, { name: 'other' }, ['pod-2']);

@@ -1,8 +1,10 @@
 /** Hints: which endpoints are for this node, or its zone (docs/semantics.md 3.5). */
 
 import type { BackendName, StoryCluster } from '../cluster.ts';
-import { among, type Story } from '../story.ts';
+import { among, type OtherEnd, type Story } from '../story.ts';
 import { as, DRAINING, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
+
+const EMPTY_HINT: OtherEnd = { does: 'counts an empty hint as that for a zone without a name' };
 
 interface Row {
   readonly id: string;
@@ -14,6 +16,7 @@ interface Row {
   readonly used: readonly BackendName[];
   readonly field?: string;
   readonly also?: readonly string[];
+  readonly kubeProxy?: OtherEnd;
 }
 
 const ROWS: readonly Row[] = [
@@ -111,6 +114,7 @@ const ROWS: readonly Row[] = [
     endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('pod-2', { zones: [''] }), hinted('other', { zones: ['b'] })],
     used: ['pod-1', 'pod-2', 'other'],
     also: ['KEP-4444'],
+    kubeProxy: EMPTY_HINT,
   },
   {
     id: 'zone-hint-empty-node-without-zone',
@@ -120,6 +124,7 @@ const ROWS: readonly Row[] = [
     endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('pod-2', { zones: [''] })],
     used: ['pod-1', 'pod-2'],
     also: ['KEP-4444'],
+    kubeProxy: EMPTY_HINT,
   },
   {
     id: 'node-without-zone-node-hints',
@@ -156,6 +161,7 @@ function rowStory({
   used,
   field = 'endpoints.hints.forZones',
   also = [],
+  kubeProxy,
   ...rest
 }: Row): Story {
   const zone = 'zone' in rest ? rest.zone : 'a';
@@ -164,6 +170,7 @@ function rowStory({
     title,
     field,
     covers: [row, ...also],
+    ...(kubeProxy === undefined ? {} : { kubeProxy }),
     tell: (w: StoryCluster) => ({
       objects: [web(w), pods(w, ...endpoints)],
       ...(zone === undefined ? {} : { zone }),

@@ -122,7 +122,7 @@ const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
     objects: [balancer({ loadBalancerSourceRanges: ['10.1.0.0/16'] }), endpoints],
     theirs: [balancer({ loadBalancerSourceRanges: ['10.1.0.0/16', '192.168.77.2/32', '203.0.113.7/32'] }), endpoints],
     mode: 'ipvs',
-    why: /does not apply the source ranges of a load balancer to the packets of the node/,
+    why: /applies the source ranges of a load balancer to those packets of the node alone/,
   },
   'refuses in IPVS mode what slicewire drops, at a cluster IP of policy Local without an endpoint here': {
     objects: [inside({ internalTrafficPolicy: 'Local' }), endpoints],
