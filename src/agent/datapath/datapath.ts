@@ -87,14 +87,16 @@ export class Datapath {
   async open(asked: Asked): Promise<void> {
     if (this.#asked?.mode !== asked.mode) this.#forgetPod();
     this.#asked = asked;
-    this.#retryAt = this.#options.clock.now() + RETRY_MS;
-    await this.#opening(() => this.#openNow(asked));
+    await this.#openNow(asked);
   }
 
   async #openNow(asked: Asked): Promise<void> {
-    await this.#listen(asked);
-    await this.#join(asked);
-    if (this.#asked === asked) this.#place(asked);
+    this.#retryAt = this.#options.clock.now() + RETRY_MS;
+    await this.#opening(async () => {
+      await this.#listen(asked);
+      await this.#join(asked);
+      if (this.#asked === asked) this.#place(asked);
+    });
   }
 
   /** Answers at an address of the node in each family. */
@@ -268,14 +270,7 @@ export class Datapath {
     if (asked === undefined || this.#options.clock.now() < this.#retryAt) return;
     const has = (address: Address) => this.#answering.some((port) => familyOf(port.address) === familyOf(address));
     if (this.#pod !== undefined && asked.addresses.every(has)) return;
-    this.#retryAt = this.#options.clock.now() + RETRY_MS;
-    await this.#opening(async () => {
-      const [answering, pod] = [this.#answering.length, this.#pod];
-      await this.#listen(asked);
-      await this.#join(asked);
-      const isOpened = this.#answering.length > answering || this.#pod !== pod;
-      if (isOpened && this.#asked === asked) this.#place(asked);
-    });
+    await this.#openNow(asked);
   }
 
   #reach(by: Reach, to: SocketAddress): Promise<Reached> {
