@@ -301,22 +301,6 @@ export const TIERS: readonly Tier[] = [
     ],
   },
   {
-    // Two thirds of them are in no other tier: which endpoints a Service has is decided before anything is written (test/conformance/ipvs.test.ts).
-    name: 'stories',
-    isBuilt: true,
-    command: 'npm run test:stories',
-    budget: 1500,
-    parts: [
-      {
-        name: 'ipvs',
-        files: ['test/vm/every-story.test.ts'],
-        concurrency: 1,
-        needsRoot: true,
-        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm'],
-      },
-    ],
-  },
-  {
     name: 'sim',
     command: 'npm run test:sim',
     budget: 500,

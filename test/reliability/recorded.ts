@@ -38,4 +38,8 @@ export interface Results {
   readonly mutations?: RecordedTable;
   readonly fuzz?: RecordedTable;
   readonly kernels?: RecordedTable;
+  /** Stories with real packets in IPVS mode. */
+  readonly stories?: RecordedTable;
+  /** The same through a real kube-proxy, in each mode. */
+  readonly rivals?: RecordedTable;
 }

@@ -5,7 +5,17 @@ import { historiesTable } from './histories.ts';
 import type { RecordedTable, Results } from './recorded.ts';
 import { soakLines } from './soak-page.ts';
 
-export function page({ soak, versions, simulator, prefixes, mutations, fuzz, kernels }: Results): string {
+export function page({
+  soak,
+  versions,
+  simulator,
+  prefixes,
+  mutations,
+  fuzz,
+  kernels,
+  stories,
+  rivals,
+}: Results): string {
   const sections = [
     HEAD,
     SIMULATOR,
@@ -22,6 +32,10 @@ export function page({ soak, versions, simulator, prefixes, mutations, fuzz, ker
     versions === undefined ? NOTHING : versionsLines(versions),
     KERNELS,
     recorded(kernels),
+    STORIES,
+    recorded(stories),
+    RIVALS,
+    recorded(rivals),
   ];
   return `${sections.join('\n\n')}\n`;
 }
@@ -53,6 +67,7 @@ The text comes from ${HERE}, and ${AGAIN} writes the page again.
 | [soak](#soak) | agent, kernel, packets | the cluster behind the API server | \`npm run soak\` |
 | [versions](#versions) | the same, of two versions in turn | the same | \`npm run versions\` |
 | [kernels](#kernels) | agent, and kernels of several years and platforms, with packets | the machine | \`npm run test:kernels\` |
+| [stories](#stories) | modes, kernel, packets, kube-proxy | the cluster behind the API server | \`npm run test:stories\`, \`npm run test:rivals\` |
 
 Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
 [semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
@@ -183,3 +198,14 @@ In each mode it sends packets for the stories that another kernel could fail, an
 \`run\`, \`explain\`, \`verify\`, a restart with nothing to do, and \`cleanup\`.
 
 It found, and this is mended: on a node whose kernel had not loaded conntrack before the agent started, the settings of conntrack stayed as they were.`;
+
+const STORIES = `## Stories
+
+A story of \`test/conformance/\` has objects, packets, and what must become of each packet ([conformance](reference/conformance.md)).
+\`npm run test:kernel\` sends the packets of all stories in iptables and nftables mode, and \`npm run test:stories\` those in IPVS mode.`;
+
+const RIVALS = `### Beside kube-proxy
+
+\`npm run test:rivals -- --kube-proxy PATH\` gives the same objects to a real kube-proxy and sends the same packets.
+A story that ends otherwise must say so and why, for the modes where it is so; [conformance](reference/conformance.md) repeats it.
+A story that says so and ends alike fails, too.`;

@@ -19,6 +19,8 @@ export const PARTS: readonly (keyof Results)[] = [
   'mutations',
   'fuzz',
   'kernels',
+  'stories',
+  'rivals',
 ];
 
 export function readResults(): Results {

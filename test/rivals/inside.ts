@@ -1,16 +1,25 @@
-/** Tells stories by a real kube-proxy in one mode, here or in the virtual machine, and prints each result: `inside.ts KUBE_PROXY MODE all|chosen|ID,ID…`. */
+/**
+ * Tells stories by a real kube-proxy in one mode, here or in the virtual machine, and prints each result:
+ * `inside.ts KUBE_PROXY MODE all|chosen|ID,ID… FAMILY…`.
+ */
+import type { Family } from '../../src/base/address.ts';
 import type { ModeName } from '../../src/proxy/model/modes.ts';
 import { chosenStories } from '../netns/chosen-stories.ts';
 import { EMULATED, type RealStory } from '../netns/story-packets.ts';
 import { MODES_UNDER_TEST, rivalStories, StoryNode, type StoryResult } from './kube-proxy-stories.ts';
 import { MARK } from './report.ts';
 
-const [file = '', mode = 'iptables', which = 'all'] = process.argv.slice(2) as [string?, ModeName?, string?];
+const [file = '', mode = 'iptables', which = 'all', ...families] = process.argv.slice(2) as [
+  string?,
+  ModeName?,
+  string?,
+  ...Family[],
+];
 const isEmulated = mode === 'ipvs';
 const chosen = new Set(chosenStories(MODES_UNDER_TEST[mode]).map(({ name }) => name));
 const ids = which.split(',');
-const isMeant = ({ story, name }: RealStory) =>
-  which === 'all' || (which === 'chosen' ? chosen.has(name) : ids.includes(story.id));
+const isMeant = ({ story, name, family }: RealStory) =>
+  families.includes(family) && (which === 'all' || (which === 'chosen' ? chosen.has(name) : ids.includes(story.id)));
 const stories = rivalStories(mode).filter(isMeant);
 if (stories.length === 0) throw new Error(`no story that ${mode} mode can tell has one of these ids: ${which}`);
 const node = await StoryNode.create({

@@ -10,6 +10,8 @@ export const MARK: Mark = '@rival ';
 
 interface Judged {
   readonly lines: readonly string[];
+  /** Results, and of them those that end alike, otherwise for a reason, and otherwise without one. */
+  readonly counts: { readonly told: number; readonly alike: number; readonly named: number; readonly unnamed: number };
   /** Differences without a reason, and reasons without a difference in either family. */
   readonly wrong: number;
 }
@@ -42,16 +44,16 @@ export function judged(mode: ModeName, results: readonly StoryResult[]): Judged 
   const told = new Set(results.map(({ id }) => id));
   const differ = new Set(differing.map(({ id }) => id));
   const idle = [...told].filter((id) => !differ.has(id) && isExpected(mode, id));
-  const counts = [
-    `${results.length} stories told`,
-    `${results.length - differing.length} as in slicewire`,
-    `${differing.length - unnamed.length} otherwise for a reason`,
-    `${unnamed.length} otherwise without one`,
-  ];
+  const counts = {
+    told: results.length,
+    alike: results.length - differing.length,
+    named: differing.length - unnamed.length,
+    unnamed: unnamed.length,
+  };
   const lines = [
-    `${mode}: ${counts.join(', ')}`,
+    `${mode}: ${counts.told} stories told, ${counts.alike} as in slicewire, ${counts.named} otherwise for a reason, ${counts.unnamed} otherwise without one`,
     ...unnamed.map((result) => lineOf(mode, result)),
     ...idle.map((id) => `${mode}, ${id}: A REASON IS NAMED, AND NOTHING DIFFERS (kubeProxy of the story)`),
   ];
-  return { lines, wrong: unnamed.length + idle.length };
+  return { lines, counts, wrong: unnamed.length + idle.length };
 }
