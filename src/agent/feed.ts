@@ -23,6 +23,8 @@ import type { Platform } from './platform.ts';
 export interface ObjectFeedOptions {
   readonly config: Config;
   readonly log: Log;
+  /** The API server is told whose requests these are. */
+  readonly program?: 'agent' | 'shadow';
   /** Follow changes; otherwise read once. */
   readonly follow: boolean;
   readonly signal: AbortSignal;
@@ -188,7 +190,7 @@ function changeOf(event: SourceEvent, before: Before, version: string): Received
   return { of: 'node', key: event.key, service: '', before: '', isGone: event.node === undefined };
 }
 
-function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Source {
+function buildSource({ config, log, program = 'agent', follow, platform }: ObjectFeedOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
     const { path, nodePorts, allowsNodeAddressPorts } = config.source;
@@ -201,7 +203,7 @@ function buildSource({ config, log, follow, platform }: ObjectFeedOptions): Sour
   const hasServiceCidrs = MODES[config.mode].usesServiceCidrs;
   const readsProtobuf = config.source.contentType === PROTOBUF;
   const reads = { hasServiceCidrs, readsProtobuf, streamsLists: streamsLists(config.featureGates) };
-  const about = { nodeName, ...reads, userAgent: userAgent('agent') };
+  const about = { nodeName, ...reads, userAgent: userAgent(program) };
   return kubernetesSource({ ...config.source, ...about, clock: realClock, log, connect: platform.connect });
 }
 

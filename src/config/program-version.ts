@@ -6,7 +6,7 @@ export function version(): string {
 }
 
 /** User-Agent of requests to the API server, in the form of other Kubernetes programs. */
-export function userAgent(part: 'agent' | 'controller' | 'fleet' | 'kubectl'): string {
+export function userAgent(part: 'agent' | 'shadow' | 'controller' | 'fleet' | 'kubectl'): string {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
   return `slicewire/${version()} (${process.platform}/${architecture}) ${part}`;
 }

@@ -150,7 +150,7 @@ class ShadowProcess {
       const { config, digest } = await loadConfig(flags, readOneFile, kubeProxyMode(until), shadowFlags(flags));
       this.#config = config;
       const onFault = (fault: Fault) => void this.#faults.log(fault);
-      const feed = startFeed({ platform: QUIET, config, log, follow: true, signal: until, onFault });
+      const feed = startFeed({ platform: QUIET, config, log, program: 'shadow', follow: true, signal: until, onFault });
       this.#feed = feed;
       let comparing: Comparing | undefined;
       agent = await startAgent(feed, {
