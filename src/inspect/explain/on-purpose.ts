@@ -38,8 +38,9 @@ interface Purpose {
 
 const PURPOSES: readonly Purpose[] = [
   {
-    why: "kube-proxy refuses an external address without endpoints to others alone, and lets the node's own packets leave the node; slicewire refuses them, too (docs/semantics.md 6.4).",
-    predicts: ({ installed, desired, query, subject: { port, frontend } }) =>
+    why: "iptables mode of kube-proxy refuses an external address without endpoints to others alone, and lets the node's own packets leave the node; slicewire refuses them, too (docs/semantics.md 6.4).",
+    predicts: ({ installed, desired, query, mode, subject: { port, frontend } }) =>
+      isIptables(mode) &&
       query.from.what === 'node' &&
       (frontend.role === 'external-ip' || frontend.role === 'load-balancer') &&
       !port.hasAny &&
@@ -55,8 +56,9 @@ const PURPOSES: readonly Purpose[] = [
       goesTo(installed, subject.port[listOf(subject)]),
   },
   {
-    why: 'The address is both an external IP and the one of the load balancer. With kube-proxy it bypasses the source ranges, with slicewire it has them (docs/semantics.md 1.14).',
-    predicts: ({ installed, desired, query: { to }, subject }) =>
+    why: 'The address is both an external IP and the one of the load balancer. In iptables mode of kube-proxy it bypasses the source ranges, with slicewire it has them (docs/semantics.md 1.14).',
+    predicts: ({ installed, desired, query: { to }, mode, subject }) =>
+      isIptables(mode) &&
       isOfBalancer(subject) &&
       subject.service.externalIPs.includes(to.address) &&
       areStopped(desired) &&
@@ -126,6 +128,10 @@ export function purposeOf(diverging: Diverging, { by, objects, model }: PurposeF
   if (subject === undefined) return undefined;
   const divergence = { ...diverging, subject, mode: by.mode, objects, ports: model.ports };
   return PURPOSES.find(({ predicts }) => predicts(divergence))?.why;
+}
+
+function isIptables(mode: ModeName): boolean {
+  return MODES[mode].rulesBy === 'iptables' && MODES[mode].balancesBy === 'rules';
 }
 
 function isInIpvs({ mode }: Divergence): boolean {

@@ -216,7 +216,11 @@ export class RulesWalk {
     const isHit = matches.every((match) => isMatching(match, state, this.#surroundings));
     if (!isHit || unknown !== undefined) {
       endings.next.push(state);
-      if (isHit) this.#note(place, `has \`${unknown}\`, which is not interpreted; it is taken as not matching`);
+      if (isHit)
+        this.#note(
+          place,
+          `has \`${unknown}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
+        );
       return;
     }
     if (chance < 1) endings.next.push({ ...state, probability: state.probability * (1 - chance) });
@@ -248,7 +252,7 @@ export class RulesWalk {
     const outcomes = this.#chain(place.table, target, entered, ownerOf(place));
     if (outcomes === undefined) {
       const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
-      this.#note(place, `${what}; it is taken as having no effect`);
+      this.#note(place, `${what}: the answer is certain as far as this rule, and goes on as if it had no effect`);
       next.push(state);
       return;
     }

@@ -247,7 +247,7 @@ export class TableWalk {
       case 'unknown':
         this.#note(
           run,
-          `has the expression \`${expression.name}\`, which is not interpreted; it is taken as not matching`,
+          `has the expression \`${expression.name}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
         );
         next.push(passedBy(run));
         break;
@@ -261,7 +261,10 @@ export class TableWalk {
       return;
     }
     if (found === 'no set') {
-      this.#note(run, `looks into the set \`${set}\`, which was not read; it is taken as empty`);
+      this.#note(
+        run,
+        `looks into the set \`${set}\`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty`,
+      );
       endings.next.push(passedBy(run));
       return;
     }
@@ -269,7 +272,10 @@ export class TableWalk {
     if (to === 'verdict') {
       const verdict = verdictIn(data);
       if (verdict === undefined) {
-        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted; it is taken as not matching`);
+        this.#note(
+          run,
+          `finds the verdict \`${data}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
+        );
         endings.next.push(passedBy(run));
         return;
       }
@@ -295,7 +301,10 @@ export class TableWalk {
       return;
     }
     if (found === 'no set')
-      this.#note(run, `looks into the set \`${set}\`, which was not read; it is taken as not matching`);
+      this.#note(
+        run,
+        `looks into the set \`${set}\`, which was not read: the answer is certain as far as this rule, and goes on as if it did not match`,
+      );
     endings.next.push(passedBy(run));
   }
 
@@ -307,7 +316,10 @@ export class TableWalk {
     }
     const outcomes = this.#chain(verdict.chain, entered);
     if (outcomes === undefined) {
-      this.#note(run, `leads to the chain \`${verdict.chain}\`, which was not read; it is taken as empty`);
+      this.#note(
+        run,
+        `leads to the chain \`${verdict.chain}\`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty`,
+      );
       next.push(run.before);
       return;
     }

@@ -197,6 +197,12 @@ describe('a difference that only looks like one on purpose', () => {
     assert.ok(still.differences.some(({ object }) => object === 'from a client outside to 203.0.113.7:80/tcp'));
   });
 
+  it('counts in nftables mode where iptables mode of kube-proxy alone lets an external IP bypass source ranges', async () => {
+    const { why: _, ...bypass } = ON_PURPOSE['does not apply source ranges to an external IP'] ?? assert.fail();
+    const { equal, onPurpose } = await verified({ ...bypass, mode: 'nftables' });
+    assert.deepEqual([equal, onPurpose], [false, []]);
+  });
+
   it('counts where a Service whose endpoints are in two slices has no rule at all', async () => {
     const twice = [HALF(true), HALF(false)].map((endpoint, i) =>
       slice({ name: `web-${i}`, namespace: 'shop', service: 'web', endpoints: [endpoint] }),

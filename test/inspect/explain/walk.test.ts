@@ -172,7 +172,7 @@ describe('what the engine does not interpret', () => {
       ['-j DNAT --to-destination 10.0.0.1-10.0.0.9:80', '--to-destination 10.0.0.1-10.0.0.9:80'],
     ] as const) {
       const { unknown, fates } = unknownOf(`PREROUTING ${rule}`);
-      const has = `has \`${part}\`, which is not interpreted; it is taken as not matching`;
+      const has = `has \`${part}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`;
       assert.deepEqual(unknown, [`the rule \`-A PREROUTING ${rule}\` of table nat ${has}`]);
       assert.deepEqual(
         fates.map(({ kind }) => kind),
@@ -189,7 +189,7 @@ describe('what the engine does not interpret', () => {
     const { unknown } = unknownOf('PREROUTING -j CNI-GONE');
     const what = 'leads to `CNI-GONE`, which is neither a chain that was read nor a target that is interpreted';
     assert.deepEqual(unknown, [
-      `the rule \`-A PREROUTING -j CNI-GONE\` of table nat ${what}; it is taken as having no effect`,
+      `the rule \`-A PREROUTING -j CNI-GONE\` of table nat ${what}: the answer is certain as far as this rule, and goes on as if it had no effect`,
     ]);
   });
 
@@ -211,8 +211,8 @@ describe('what the engine does not interpret', () => {
     };
     const { unknown, fates } = walk(viewOfTable(table, 'IPv4'), PACKET, FACTS);
     assert.deepEqual(unknown, [
-      'the rule "in a set" of chain hook in table ip slicewire looks into the set `gone`, which was not read; it is taken as empty',
-      'the rule "a jump" of chain hook in table ip slicewire leads to the chain `gone`, which was not read; it is taken as empty',
+      'the rule "in a set" of chain hook in table ip slicewire looks into the set `gone`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty',
+      'the rule "a jump" of chain hook in table ip slicewire leads to the chain `gone`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty',
     ]);
     assert.deepEqual(
       fates.map(({ kind }) => kind),
