@@ -16,6 +16,11 @@ interface Probe {
 
 interface PodSpec {
   readonly hostNetwork: boolean;
+  readonly affinity: {
+    readonly nodeAffinity: {
+      readonly requiredDuringSchedulingIgnoredDuringExecution: { readonly nodeSelectorTerms: readonly object[] };
+    };
+  };
   readonly initContainers?: readonly object[];
   readonly containers: readonly {
     readonly args: readonly string[];
@@ -40,8 +45,13 @@ function isShadow(all: readonly ObjectOf[]): void {
     ['slicewire-shadow'],
     'no agent runs beside kube-proxy',
   );
+  // An agent may be in the cluster, too: on other nodes, with objects of its own.
+  assert.deepEqual([...new Set(all.map(({ metadata }) => metadata.name))], ['slicewire-shadow']);
   const { template } = (sets[0] ?? assert.fail()).spec as { template: { spec: PodSpec } };
-  const { hostNetwork, initContainers, containers } = template.spec;
+  const { hostNetwork, initContainers, containers, affinity } = template.spec;
+  const avoided = { key: 'service-proxy', operator: 'NotIn', values: ['slicewire'] };
+  const terms = affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms;
+  assert.deepEqual(terms, [{ matchExpressions: [avoided] }]);
   assert.deepEqual([hostNetwork, initContainers, containers.length], [true, undefined, 1]);
   const [{ args, securityContext, volumeMounts, ...probes } = assert.fail()] = containers;
   const [command, ...given] = args;

@@ -1,3 +1,8 @@
+{{/* The name of the objects that agent and shadow have alike: one release of each fits into a cluster. */}}
+{{- define "slicewire.name" -}}
+{{ ternary "slicewire-shadow" "slicewire" .Values.shadow.enabled }}
+{{- end }}
+
 {{/* Labels of each object. The pod templates have k8s-app alone, so that an upgrade of the chart restarts no pod by itself. */}}
 {{- define "slicewire.labels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -20,7 +25,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "slicewire.configMap" -}}
-{{ .Values.existingConfigMap.name | default "slicewire" }}
+{{ .Values.existingConfigMap.name | default (include "slicewire.name" .) }}
 {{- end }}
 
 {{/* The KubeProxyConfiguration. */}}
