@@ -1,7 +1,7 @@
 /** Why the rules of another proxy lead a packet elsewhere than the objects say, as sentences. Pure. */
 import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { isOurs } from '../../proxy/modes/netfilter/names.ts';
-import { listText } from '../wire/format.ts';
+import { listText, percentText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
 import { backendsOf, type Fate, isStop, type WalkStep } from './packet.ts';
 import { socketOf } from './rule.ts';
@@ -17,21 +17,24 @@ interface CausesInput {
 /** At least one where the fates differ. */
 export function causesOf({ installed, desired, service, facts }: CausesInput): string[] {
   const stopped = installed.find(({ kind, way }) => isStop(kind) && way.length > 0 && !has(desired, kind));
-  if (stopped !== undefined) return [stoppedText(stopped, service, facts)];
-  if (isAlikeButForTheSource(installed, desired)) return [sourceText(installed)];
   const [there, wanted] = [backendsOf(installed), backendsOf(desired)];
+  const missing = [...wanted.keys()].filter((backend) => !there.has(backend));
+  // The proxy stops a part of the connections: those to endpoints to which its rules lead, and no further.
+  const isPart = there.size > 0 && missing.length > 0 && stopped !== undefined && isOfProxy(stopped);
+  if (stopped !== undefined && !isPart) return [stoppedText(stopped, service, facts)];
+  if (isAlikeButForTheSource(installed, desired)) return [sourceText(installed)];
   if (there.size === 0) return [noneText(service, facts)];
   if (wanted.size === 0) {
     const gone = `No Service has this address and port any more: ${nameOf(facts)} has not removed its rules.`;
     return [service === undefined ? gone : `Service ${service} should send this connection to no endpoint.`];
   }
   const stale = [...there.keys()].filter((backend) => !wanted.has(backend));
-  const missing = [...wanted.keys()].filter((backend) => !there.has(backend));
   const causes = [
     ...(stale.length === 0 ? [] : [staleText(stale, service, facts)]),
     ...(missing.length === 0
       ? []
       : [`${listText(missing, MAX_LISTED)} ${missing.length === 1 ? 'gets' : 'get'} no new connections.`]),
+    ...(stopped === undefined ? [] : [partText(stopped, facts)]),
   ];
   if (causes.length > 0) return causes;
   const changed = [...wanted.values()].filter(
@@ -61,16 +64,27 @@ function has(fates: readonly Fate[], kind: Fate['kind']): boolean {
   return fates.some((fate) => fate.kind === kind);
 }
 
+/** Whether a rule of the proxy decided, and none of a third program. */
+function isOfProxy({ way }: Pick<Fate, 'way'>): boolean {
+  const { table, chain } = way.at(-1) as WalkStep;
+  return table === 'filter' || table === 'nat' || table === 'mangle' ? isOurs(table, chain) : true;
+}
+
 /** The last step decided. It may be a rule of a third program. */
 function stoppedText({ kind, way }: Fate, service: ServiceKey | undefined, facts: CausesInput['facts']): string {
   const { table, chain, rule } = way.at(-1) as WalkStep;
   const verb = kind === 'dropped' ? 'drops' : 'refuses';
   const of = service === undefined ? 'this destination' : `Service ${service}`;
   if (table === 'ipvs') return `${nameOf(facts)}'s virtual server has no endpoint for ${of}, and ${verb} it.`;
-  const isTheirs = table === 'filter' || table === 'nat' || table === 'mangle' ? isOurs(table, chain) : true;
   const at = `rule "${rule}" of ${table} ${chain}`;
-  if (!isTheirs) return `The ${at} ${verb} it.`;
+  if (!isOfProxy({ way })) return `The ${at} ${verb} it.`;
   return `${nameOf(facts)} ${verb} it by the ${at}: it has no endpoint for ${of}, or a sync of it failed or is late.`;
+}
+
+function partText({ kind, probability, way }: Fate, facts: CausesInput['facts']): string {
+  const { table, chain, rule } = way.at(-1) as WalkStep;
+  const verb = kind === 'dropped' ? 'dropped' : 'refused';
+  return `${percentText(probability)} of the connections are ${verb} by "${rule}" of ${table} ${chain}: a sync of ${nameOf(facts)} wrote a part of its rules, or another program changed them.`;
 }
 
 function noneText(service: ServiceKey | undefined, facts: CausesInput['facts']): string {
