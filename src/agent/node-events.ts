@@ -63,6 +63,14 @@ export class NodeEvents {
     });
   }
 
+  /** The takeover of this node ended. `news` says how and why. */
+  emitTakeover(news: string, wentBack: boolean): void {
+    const [type, reason] = wentBack
+      ? (['Warning', 'TakeoverFailed'] as const)
+      : (['Normal', 'TakeoverConfirmed'] as const);
+    this.emitNode({ type, reason, action: 'TakeOver', note: news });
+  }
+
   /** This process cannot serve a port of a Service. The default reason is that of a health check port. */
   emitUnserved(service: ServiceKey, note: string, reason = 'FailedToStartServiceHealthcheck'): void {
     this.#emit({ type: 'Warning', reason, action: 'Listen', note, regarding: this.#regardingService(service) });

@@ -205,10 +205,7 @@ export class Observers {
     this.#stage = stage;
     this.health.takeover(unready);
     this.#page.changed();
-    if (stage === 'open' || news === undefined) return;
-    const [type, reason] =
-      stage === 'went back' ? (['Warning', 'TakeoverFailed'] as const) : (['Normal', 'TakeoverConfirmed'] as const);
-    this.events.emitNode({ type, reason, action: 'TakeOver', note: news });
+    if (stage !== 'open' && news !== undefined) this.events.emitTakeover(news, stage === 'went back');
   };
 
   /** The agent asked itself through its rules. */
