@@ -173,3 +173,36 @@ for (const mode of MODES) {
     });
   });
 }
+
+describe('a shadow of kube-proxy in iptables mode, legacy variant', () => {
+  let node: RecordedNode;
+  before(async () => {
+    node = await RecordedNode.create({ version: NEWEST, mode: 'iptables', variant: 'legacy' });
+    await node.reset();
+    // The kubelet's chain tells the variant (KEP-3178).
+    await node.lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-N', 'KUBE-KUBELET-CANARY');
+  });
+  after(() => node.remove());
+
+  it('finds what is wrong, times nothing, and writes nothing', async () => {
+    const state = async () =>
+      await Promise.all([
+        ...['iptables-legacy-save', 'ip6tables-legacy-save'].map((tool) =>
+          node.lab.exec('node', 'sh', '-c', `${tool} | sed '/^#/d; s/ \\[[0-9]*:[0-9]*\\]$//'`),
+        ),
+        node.lab.exec('node', 'nft', '-s', 'list', 'ruleset'),
+        node.lab.exec('node', ...SETTINGS),
+      ]);
+    const before = await state();
+    await node.write(CHANGED);
+    const shadow = node.watch();
+    try {
+      const first = await node.foundWhen('the first comparison', ({ compared }) => compared !== null);
+      assert.deepEqual(kindsOf(first), [' foreign', 'shop/web changed']);
+      assert.deepEqual([first.by.mode, first.latency.sight], ['iptables', 'not told']);
+    } finally {
+      await shadow.stop();
+    }
+    assert.deepEqual(await state(), before);
+  });
+});

@@ -6,6 +6,10 @@ import { CHANGED } from '../recordings/kube-proxy/transcript.ts';
 
 const WEB = ['-t', '10.96.0.20:80', '-r'] as const;
 
+/** The kernel's settings of networks and of IPVS. */
+const SETTINGS =
+  'grep -r . /proc/sys/net/ipv4/vs /proc/sys/net/ipv4/conf /proc/sys/net/ipv4/ip_forward /proc/sys/net/netfilter 2>/dev/null | grep -v nf_conntrack_count';
+
 /** The endpoint that came is replaced once more. */
 const CHANGED_AGAIN = JSON.parse(JSON.stringify(CHANGED).replaceAll('10.244.2.19', '10.244.2.20')) as object[];
 
@@ -22,7 +26,10 @@ it('finds what is wrong, times when the servers have a change, and writes nothin
       node.lab.exec('node', 'ipvsadm', '-Sn'),
       node.lab.exec('node', 'ipset', 'save', '-sorted'),
       node.lab.exec('node', 'ip', '-o', 'addr', 'show', 'kube-ipvs0'),
-      ...['filter', 'nat'].map((table) => node.lab.exec('node', 'iptables', '-t', table, '-S')),
+      ...['iptables', 'ip6tables'].flatMap((tool) =>
+        ['filter', 'nat', 'mangle', 'raw'].map((table) => node.lab.exec('node', tool, '-t', table, '-S')),
+      ),
+      node.lab.exec('node', 'sh', '-c', SETTINGS),
     ]);
   await node.write(CHANGED);
   const before = await state();
@@ -42,9 +49,12 @@ it('finds what is wrong, times when the servers have a change, and writes nothin
     assert.equal(waiting.latency.theirs, null);
     await node.lab.exec('node', 'ipvsadm', '-d', ...WEB, '10.244.1.12:8080');
     await node.lab.exec('node', 'ipvsadm', '-a', ...WEB, '10.244.2.20:8080', '-m');
+    const written = await state();
     const measured = await node.foundWhen('the servers', ({ latency: { theirs } }) => theirs !== null);
     assert.deepEqual([measured.latency.theirs?.changes, measured.latency.sight], [1, 'servers polled']);
     assert.ok((measured.latency.plan?.most ?? 0) < (measured.latency.theirs?.p50 ?? 0));
+    await shadow.stop();
+    assert.deepEqual(await state(), written);
   } finally {
     await shadow.stop();
   }
