@@ -91,6 +91,37 @@ describe('drift on a real kernel', () => {
     });
   }
 
+  /** Commands that take away the way from a hook to the rules, each one. */
+  const HOOKS = {
+    nftables: async () => {
+      const chains = (await sh('nft list table ip slicewire')).split('}').filter((chain) => / hook /.test(chain));
+      return chains.map((chain) => `nft flush chain ip slicewire ${/chain (\S+) \{/.exec(chain)?.[1]}`);
+    },
+    iptables: async () => {
+      const saved = (await sh('iptables-nft-save')).split('\n');
+      let table = '';
+      return saved.flatMap((line) => {
+        if (line.startsWith('*')) table = line.slice(1);
+        return /^-A [A-Z]+ .*-j KUBE-/.test(line) ? [`iptables-nft -t ${table} ${line.replace('-A', '-D')}`] : [];
+      });
+    },
+  } as const;
+
+  for (const mode of ['nftables', 'iptables'] as const)
+    it(`in any hook is repaired, in ${mode} mode`, async () => {
+      const agent = await started(mode);
+      // A jump comes back at the top of its chain: among those of one chain the order may be another.
+      const now = async () => (await rules[mode]()).split('\n').sort().join('\n');
+      const before = await now();
+      const commands = await HOOKS[mode]();
+      assert.ok(commands.length >= 5, commands.join('\n'));
+      for (const command of commands) {
+        await sh(command);
+        await until(`the rules as before, after ${command}`, async () => (await now()) === before, PATIENCE);
+      }
+      await agent.stop();
+    });
+
   for (const mode of ['nftables', 'iptables'] as const) {
     it(`is looked for seldom beside a program that writes to its own tables all the time, and repaired all the same, in ${mode} mode`, async () => {
       await sh('nft "add table ip busy; add set ip busy ports { type inet_service; }"');
