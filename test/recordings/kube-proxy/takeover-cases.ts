@@ -91,7 +91,8 @@ export function takeoverCases(
     const metrics = async () => await node.lab.exec('node', 'curl', '-s', 'http://127.0.0.1:10249/metrics');
     /** Every connection that is opened meanwhile is answered: of a Pod and of the node to the cluster IP, and of a Pod to the node port. */
     const underTraffic = async <T>(work: () => Promise<T>): Promise<T> => {
-      const traffic = startTraffic(node.lab, ROUTES);
+      // An emulated machine, which IPVS may need, has no time for more beside the agent.
+      const traffic = startTraffic(node.lab, ROUTES, [former, mode].includes('ipvs') ? { pause: 1000 } : {});
       const [done, { requests, failures }] = await work().then(
         async (result) => [result, await traffic.stop()] as const,
         async (error: unknown) => {
