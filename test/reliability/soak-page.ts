@@ -62,6 +62,9 @@ function rows(result: SoakResult): string[][] {
       `connections of the agent to itself through its rules, ${from === 'pod' ? 'as of a Pod' : 'from the node'}: passed, failed`,
       `${count(passed)}, ${count(failed)}`,
     ]),
+    ...(result.falseAlarms === undefined
+      ? []
+      : [['times that the data path was called broken without a cause', count(result.falseAlarms)]]),
     [
       '`slicewire verify`: times asked, without an answer in time, with a difference',
       `${verify.length}, ${late}, ${wrong}`,

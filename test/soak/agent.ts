@@ -8,6 +8,7 @@ import type { Lab } from '../../src/cli/lab/lab.ts';
 import { SOURCE_OPTIONS } from '../../src/kernel/process.ts';
 import { residentMemory } from '../bench/process-cost.ts';
 import { CLUSTER_CIDR, NODE } from './cluster.ts';
+import { milliseconds } from './monotonic.ts';
 import type { SoakMode } from './timeline.ts';
 
 const EXECUTABLE = fileURLToPath(new URL('../../dist/slicewire', import.meta.url));
@@ -46,6 +47,8 @@ export class SoakAgent {
   #isOther = false;
   /** How often each message came that is a warning or worse, numbers aside. */
   readonly complaints = new Map<string, number>();
+  /** When it logged that the data path is broken. Milliseconds of the monotonic clock. */
+  readonly alarms: number[] = [];
 
   constructor(options: AgentOptions) {
     this.#options = options;
@@ -140,7 +143,9 @@ export class SoakAgent {
   keepLog(): void {
     const lines = this.log.slice(this.#read);
     this.#read += lines.length;
-    for (const { level, msg } of lines) {
+    for (const { level, msg, time } of lines) {
+      if (msg.startsWith('the data path is broken'))
+        this.alarms.push(milliseconds() - (Date.now() - Date.parse(String(time))));
       if (!TOLD.includes(level)) continue;
       const alike = `${level}: ${msg.replace(/\d[\d.:]*/g, 'N').slice(0, 200)}`;
       this.complaints.set(alike, (this.complaints.get(alike) ?? 0) + 1);

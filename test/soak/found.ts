@@ -47,6 +47,7 @@ export function foundOf(run: SoakRun, { seconds, isEarly, changes, probes, watch
     connections: measured.connections.found,
     syncs: measured.syncs,
     datapath: measured.datapath,
+    falseAlarms: judge.falseAlarms(agent.alarms),
     unhealthy: { longest: watched.longestUnhealthy, sum: watched.unhealthy },
     verify: run.verify,
     left,

@@ -31,6 +31,14 @@ describe('the judge of probes', () => {
     assert.deepEqual(counts(judge), [3, 0, 3]);
   });
 
+  it('counts an alarm of the data path that no damage explains', () => {
+    const judge = new Judge();
+    const repaired = judge.damaged(10_000);
+    assert.equal(judge.falseAlarms([9_999, 10_000, 90_000]), 1);
+    repaired(20_000);
+    assert.equal(judge.falseAlarms([9_999, 10_000, 25_000, 25_001]), 2);
+  });
+
   it('lets an endpoint answer until the grace period is over, and not before it came', () => {
     const judge = new Judge();
     judge.moved({ at: 0, endpoints: ['a', 'b'] });

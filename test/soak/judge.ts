@@ -14,6 +14,9 @@ export const GRACE = 30_000;
  */
 export const SWEEP = 5000;
 
+/** Milliseconds after a repair: an alarm of the data path is told after two failed rounds, 2 s apart, which end before 700 ms are over. */
+const ALARM = 5000;
+
 /** Such as from before a write of another program until the agent repaired it. Milliseconds of the monotonic clock. */
 export interface DamageWindow {
   readonly from: number;
@@ -86,12 +89,18 @@ export class Judge {
     return opened(this.#pauses, from);
   }
 
+  /** Of alarms at these moments those without a cause: no rules were damaged then, nor shortly before. */
+  falseAlarms(alarms: readonly number[]): number {
+    return alarms.filter((at) => !this.#isDamaged(at, ALARM)).length;
+  }
+
+  #isDamaged(at: number, more = 0): boolean {
+    return this.#windows.some(({ from, to }) => at >= from && at <= (to ?? Number.POSITIVE_INFINITY) + more);
+  }
+
   /** A question counts as asked of damaged rules when it was asked then; what is asked afterwards must be answered. */
   get verdict(): Verdict {
-    const isDamaged = ({ asked, target }: Probed) => {
-      const more = target.fromPort === undefined ? 0 : SWEEP;
-      return this.#windows.some(({ from, to }) => asked >= from && asked <= (to ?? Number.POSITIVE_INFINITY) + more);
-    };
+    const isDamaged = ({ asked, target }: Probed) => this.#isDamaged(asked, target.fromPort === undefined ? 0 : SWEEP);
     const cut = this.#failures.filter((one) => this.#isCut(one));
     const others = this.#failures.filter((one) => !this.#isCut(one) && !isDamaged(one));
     return {
