@@ -236,6 +236,57 @@ export const ALERT_CASES: readonly AlertCase[] = [
     fires: [],
   },
   {
+    alert: 'SlicewireTakeoverWentBack',
+    name: 'fires when a node took itself back',
+    series: {
+      [series('slicewire_takeover', { ...IN_POD, stage: 'open' })]: '1x2 0x40',
+      [series('slicewire_takeover', { ...IN_POD, stage: 'went back' })]: '0x2 1x40',
+    },
+    at: '8m',
+    fires: [
+      {
+        labels: { ...IN_POD, stage: 'went back' },
+        description:
+          'The rules of slicewire did not serve on node-a, and those that were there before are back. Changes of Services and endpoints do not reach that node.',
+      },
+    ],
+  },
+  {
+    alert: 'SlicewireTakeoverWentBack',
+    name: 'is quiet while a takeover is checked, and when it is confirmed',
+    series: {
+      [series('slicewire_takeover', { ...IN_POD, stage: 'open' })]: '1x4 0x40',
+      [series('slicewire_takeover', { ...IN_POD, stage: 'confirmed' })]: '0x4 1x40',
+      [series('slicewire_takeover', { ...IN_POD, stage: 'went back' })]: '0x44',
+    },
+    at: '8m',
+    fires: [],
+  },
+  {
+    alert: 'SlicewireDataPathBroken',
+    name: 'fires once for a node, however many ways are broken',
+    series: {
+      [series('slicewire_datapath_broken', { ...IN_POD, from: 'node', ip_family: 'IPv4' })]: '0 1x40',
+      [series('slicewire_datapath_broken', { ...IN_POD, from: 'pod', ip_family: 'IPv4' })]: '0 1x40',
+      [series('slicewire_datapath_broken', { ...IN_POD, from: 'node', ip_family: 'IPv6' })]: '0x41',
+    },
+    at: '8m',
+    fires: [
+      {
+        labels: IN_POD,
+        description:
+          'For 5 minutes connections of the agent on node-a to itself through its rules have failed. Those of Pods and of the node to Services may fail, too.',
+      },
+    ],
+  },
+  {
+    alert: 'SlicewireDataPathBroken',
+    name: 'is quiet about rules that another program flushed and the agent wrote again',
+    series: { [series('slicewire_datapath_broken', { ...IN_POD, from: 'node', ip_family: 'IPv4' })]: '0 1 0x40' },
+    at: '8m',
+    fires: [],
+  },
+  {
     alert: 'SlicewireSourceNotFollowed',
     name: 'fires once for a node, however many kinds fail',
     series: {
