@@ -97,7 +97,7 @@ export class RecordedNode {
 
   async #restoreServers(folder: string): Promise<void> {
     const read = (name: string) => readFile(join(folder, name), 'utf8');
-    await this.#pipe('', 'sh', '-c', 'ipvsadm -C; ip link del kube-ipvs0; true');
+    await this.#pipe('', 'sh', '-c', 'ipvsadm -C; ip link del kube-ipvs0; ipset destroy; true');
     await this.#pipe('link add kube-ipvs0 type dummy\n', 'ip', '-b', '-');
     await this.#pipe(await read('addresses.batch'), 'ip', '-b', '-');
     await this.#pipe(await read('sets.save'), 'ipset', '-exist', 'restore');
