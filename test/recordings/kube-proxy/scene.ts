@@ -98,6 +98,9 @@ export class RecordedNode {
   async #restoreServers(folder: string): Promise<void> {
     const read = (name: string) => readFile(join(folder, name), 'utf8');
     await this.#pipe('', 'sh', '-c', 'ipvsadm -C; ip link del kube-ipvs0; ipset destroy; true');
+    // As kube-proxy does at its start (pkg/proxy/ipvs/proxier.go, NewProxier): without the first, what the node sends is not masqueraded.
+    const settings = ['conntrack', 'expire_nodest_conn', 'expire_quiescent_template'];
+    await this.#pipe('', 'sysctl', '-qw', ...settings.map((name) => `net.ipv4.vs.${name}=1`));
     await this.#pipe('link add kube-ipvs0 type dummy\n', 'ip', '-b', '-');
     await this.#pipe(await read('addresses.batch'), 'ip', '-b', '-');
     await this.#pipe(await read('sets.save'), 'ipset', '-exist', 'restore');
