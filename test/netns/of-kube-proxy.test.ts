@@ -2,12 +2,18 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, beforeEach, describe, it } from 'node:test';
+import { LAB } from '../../src/cli/lab/lab.ts';
 import { explanationSchema } from '../../src/inspect/wire/explanation.ts';
 import { exposureSchema } from '../../src/inspect/wire/exposure.ts';
 import { type Verification, type VerifiedDifference, verificationSchema } from '../../src/inspect/wire/verification.ts';
+import { TcpRelay } from '../helpers/cli/lab/tcp-relay.ts';
+import { ApiServer } from '../helpers/cluster/api/api-server.ts';
+import { nodeOf } from '../helpers/cluster/objects.ts';
 import { masked } from '../questions/transcript.ts';
+import { OBJECTS } from '../recordings/kube-proxy/objects.ts';
 import { modesOf, RecordedNode, recordedFile, VERSIONS } from '../recordings/kube-proxy/scene.ts';
 import { CHANGED, switchingDocument, transcript } from '../recordings/kube-proxy/transcript.ts';
+import { withDefaults } from '../vm/rival-node.ts';
 
 /**
  * Connections that kube-proxy itself gets wrong. The nftables mode up to 1.31 checks for endpoints before it translates what the node sends
@@ -314,6 +320,37 @@ describe('questions about kube-proxy by the legacy variant of iptables', () => {
       const { differences } = verificationSchema.parse(JSON.parse(text));
       assert.deepEqual([status, [...new Set(differences.map(({ service }) => service))].sort()], [2, ['', 'shop/web']]);
     } finally {
+      await node.remove();
+    }
+  });
+});
+
+describe('questions about kube-proxy with a kubeconfig', () => {
+  it('have the objects of the API server, whose rights are lists and watches alone', async () => {
+    const node = await RecordedNode.create({ version: NEWEST, mode: 'iptables' });
+    const api = await ApiServer.start();
+    const relay = await TcpRelay.from(node.lab.namespace('node'), Number(new URL(api.url).port));
+    try {
+      await node.reset();
+      const kubeconfig = await api.kubeconfig();
+      const put = (objects: readonly object[]) => {
+        for (const object of objects) api.put(withDefaults(object));
+      };
+      const addresses = [LAB.node.v4, LAB.node.v6].map((address) => ({ type: 'InternalIP', address }));
+      put([...OBJECTS, { ...nodeOf(undefined), status: { addresses } }]);
+      const right = await node.askServer(kubeconfig, 'verify', '-o', 'json');
+      const { equal, compared, by } = verificationSchema.parse(JSON.parse(right.text));
+      assert.deepEqual([right.status, equal, by.rules, compared > 60], [0, true, 'kube-proxy', true]);
+      const asked = api.requests().map(({ method, path }) => `${method} ${path.replace(/\?.*/, '')}`);
+      const lists = ['/api/v1/services', '/api/v1/nodes', '/apis/discovery.k8s.io/v1/endpointslices'];
+      assert.deepEqual([...new Set(asked)].sort(), lists.map((path) => `GET ${path}`).sort());
+      put(CHANGED);
+      const changed = await node.askServer(kubeconfig, 'verify', '-o', 'json');
+      const { differences } = verificationSchema.parse(JSON.parse(changed.text));
+      assert.deepEqual([changed.status, differences.some(({ service }) => service === 'shop/web')], [2, true]);
+    } finally {
+      await relay.stop();
+      await api.stop();
       await node.remove();
     }
   });

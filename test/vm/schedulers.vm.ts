@@ -93,7 +93,7 @@ describe('schedulers of IPVS', () => {
   });
 
   for (const [i, scheduler] of ASKED.entries()) {
-    it(`${scheduler}: every connection is answered, by the endpoints that it should choose`, async () => {
+    it(`${scheduler}: every connection is answered; what a hash or a turn chooses is the endpoint that it should be`, async () => {
       const counts = new Map<string, number>();
       for (let n = 0; n < CONNECTIONS; n++) {
         const answer = await lab.ask(CLIENT, { address: addressOf(i), port: 80, timeout: 10_000 });

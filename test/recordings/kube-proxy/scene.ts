@@ -38,6 +38,11 @@ export interface Recorded {
   readonly variant?: 'nft' | 'legacy';
 }
 
+interface Answered {
+  readonly status: number | undefined;
+  readonly text: string;
+}
+
 export class RecordedNode {
   readonly lab: Lab;
   readonly #folder: string;
@@ -151,7 +156,7 @@ export class RecordedNode {
   }
 
   /** With a file of kube-proxy, which has its settings. */
-  async askWith(file: object, ...words: readonly string[]): ReturnType<RecordedNode['ask']> {
+  async askWith(file: object, ...words: readonly string[]): Promise<Answered> {
     const path = join(this.#folder, 'kube-proxy.conf');
     const fields = { hostnameOverride: NODE, clusterCIDR: '10.128.0.0/9', nodePortAddresses: ['primary'] };
     await writeFile(path, JSON.stringify({ ...file, ...fields }));
@@ -159,8 +164,17 @@ export class RecordedNode {
   }
 
   /** The flags that name the objects and kube-proxy's settings come last. */
-  async ask(...words: readonly string[]): Promise<{ readonly status: number | undefined; readonly text: string }> {
-    const own = ['--manifests', this.#folder, ...settings(this.#recorded.mode)];
+  async ask(...words: readonly string[]): Promise<Answered> {
+    return await this.#ask(['--manifests', this.#folder], words);
+  }
+
+  /** As `ask`, with the objects of an API server. */
+  async askServer(kubeconfig: string, ...words: readonly string[]): Promise<Answered> {
+    return await this.#ask(['--kubeconfig', kubeconfig], words);
+  }
+
+  async #ask(source: readonly string[], words: readonly string[]): Promise<Answered> {
+    const own = [...source, ...settings(this.#recorded.mode)];
     const { file, args } = this.lab.inside('node', 'env', [...SLICEWIRE, ...words, '--of', 'kube-proxy', ...own]);
     const { stdout, stderr, exitCode } = await shellCommands.run({ file, args }, NEVER);
     return { status: exitCode, text: stdout === '' ? stderr : stdout };
