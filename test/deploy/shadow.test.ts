@@ -85,6 +85,7 @@ describe('deploy/shadow', () => {
 
   it('is what the chart makes with shadow.enabled', options, async () => {
     isShadow(await rendered(['shadow.enabled=true', 'existingConfigMap.name=kube-proxy']));
+    isShadow(await rendered(['shadow.enabled=true', 'apiServer=https://10.0.0.1:6443']));
   });
 });
 
@@ -92,6 +93,8 @@ describe('deploy/chart with shadow.enabled', () => {
   const base = ['shadow.enabled=true', 'existingConfigMap.name=kube-proxy'];
   for (const [value, said] of [
     ['fleet.enabled=true', /fleet\.enabled has no use with shadow\.enabled/],
+    ['controller.enabled=true', /controller\.enabled does not go with shadow\.enabled/],
+    ['monitoring.dashboard.enabled=true', /monitoring\.dashboard\.enabled does not go with shadow\.enabled/],
     ['monitoring.enabled=true', /monitoring\.enabled has no use with shadow\.enabled/],
     ['shadow.extraArgs={--metrics-bind-address=0.0.0.0:1}', /shadow\.extraArgs has --metrics-bind-address/],
   ] as const)

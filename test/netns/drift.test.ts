@@ -116,7 +116,9 @@ describe('drift on a real kernel', () => {
       const commands = await HOOKS[mode]();
       assert.ok(commands.length >= 5, commands.join('\n'));
       for (const command of commands) {
+        const since = agent.log.length;
         await sh(command);
+        await agent.logged(changed, { since, within: PATIENCE });
         await until(`the rules as before, after ${command}`, async () => (await now()) === before, PATIENCE);
       }
       await agent.stop();

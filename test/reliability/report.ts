@@ -69,8 +69,7 @@ The text comes from ${HERE}, and ${AGAIN} writes the page again.
 | [kernels](#kernels) | agent, and kernels of several years and platforms, with packets | the machine | \`npm run test:kernels\` |
 | [stories](#stories) | modes, kernel, packets, kube-proxy | the cluster behind the API server | \`npm run test:stories\`, \`npm run test:rivals\` |
 
-Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
-[semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
+The benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
 
 function versionsLines({ former, found, tests = [] }: NonNullable<Results['versions']>): string {
   const apart = tests.map(({ name, isRight }) => `- ${isRight ? 'right' : '**wrong**'}: ${name}`);
@@ -201,11 +200,11 @@ It found, and this is mended: on a node whose kernel had not loaded conntrack be
 
 const STORIES = `## Stories
 
-A story of \`test/conformance/\` has objects, packets, and what must become of each packet ([conformance](reference/conformance.md)).
+A story of \`test/conformance/\` is about a rule of [semantics.md](semantics.md): it has objects, packets, and what must become of each packet ([conformance](reference/conformance.md)).
 \`npm run test:kernel\` sends the packets of all stories in iptables and nftables mode, and \`npm run test:stories\` those in IPVS mode.`;
 
 const RIVALS = `### Beside kube-proxy
 
 \`npm run test:rivals -- --kube-proxy PATH\` gives the same objects to a real kube-proxy and sends the same packets.
 A story that ends otherwise must say so and why, for the modes where it is so; [conformance](reference/conformance.md) repeats it.
-A story that says so and ends alike fails, too.`;
+A story that says so and ends alike fails, too, unless it says that chance decides.`;

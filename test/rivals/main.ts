@@ -32,6 +32,8 @@ const { words, values } = commandLine({
 });
 const file = values['kube-proxy'];
 if (file === undefined) throw new Error('--kube-proxy names the program');
+if (values.record === true && (words.length > 0 || values.only !== undefined))
+  throw new Error('--record is for a run of all modes: without MODE and --only');
 const version = await kubeProxyVersion(file);
 print(`kube-proxy ${version}`);
 // An early end ends the machine too.

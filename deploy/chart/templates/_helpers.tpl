@@ -136,6 +136,8 @@ An address to listen at, as the program reads it: "192.0.2.7", "192.0.2.7:10256"
 {{- include "slicewire.checkArgs" (dict "name" "shadow.extraArgs" "args" .Values.shadow.extraArgs "owned" $shadow) -}}
 {{- if .Values.shadow.enabled -}}
 {{- if .Values.fleet.enabled }}{{ fail "fleet.enabled has no use with shadow.enabled, which installs no agent: the fleet follows agents" }}{{ end -}}
+{{- if .Values.controller.enabled }}{{ fail "controller.enabled does not go with shadow.enabled: the controller belongs to the release of the agent" }}{{ end -}}
+{{- if .Values.monitoring.dashboard.enabled }}{{ fail "monitoring.dashboard.enabled does not go with shadow.enabled: the dashboard belongs to the release of the agent" }}{{ end -}}
 {{- if .Values.monitoring.enabled }}{{ fail "monitoring.enabled has no use with shadow.enabled, which installs no agent: it has the metrics and alerts of agents. shadow.extraArgs with --scrape-bind-address opens those of the shadow" }}{{ end -}}
 {{- end -}}
 {{- if and (not .Values.existingConfigMap.name) (ne (.Values.existingConfigMap.healthzPort | int) 10256) -}}

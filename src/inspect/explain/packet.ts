@@ -127,6 +127,11 @@ export function translated(state: PacketState, to: string, destination: Address,
   return { ...state, destination, port, dnat: to };
 }
 
+/** The note of a rule that is not interpreted: a walk goes on, because nearly every node has such rules of others. */
+export function uncertain(problem: string, goesOn: string): string {
+  return `${problem}: the answer is certain as far as this rule, and goes on as if ${goesOn}`;
+}
+
 export function isStopped({ verdict }: WalkOutcome): boolean {
   return verdict === 'drop' || verdict === 'reject';
 }

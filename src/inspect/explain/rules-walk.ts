@@ -23,6 +23,7 @@ import {
   stepped,
   stopped,
   translated,
+  uncertain,
   type WalkOutcome,
   type WalkStep,
 } from './packet.ts';
@@ -216,11 +217,7 @@ export class RulesWalk {
     const isHit = matches.every((match) => isMatching(match, state, this.#surroundings));
     if (!isHit || unknown !== undefined) {
       endings.next.push(state);
-      if (isHit)
-        this.#note(
-          place,
-          `has \`${unknown}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
-        );
+      if (isHit) this.#note(place, `has \`${unknown}\`, which is not interpreted`, 'it did not match');
       return;
     }
     if (chance < 1) endings.next.push({ ...state, probability: state.probability * (1 - chance) });
@@ -252,7 +249,7 @@ export class RulesWalk {
     const outcomes = this.#chain(place.table, target, entered, ownerOf(place));
     if (outcomes === undefined) {
       const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
-      this.#note(place, `${what}: the answer is certain as far as this rule, and goes on as if it had no effect`);
+      this.#note(place, what, 'it had no effect');
       next.push(state);
       return;
     }
@@ -264,8 +261,9 @@ export class RulesWalk {
     }
   }
 
-  #note({ table, chain, line }: RulePlace, problem: string): void {
-    this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
+  /** `goesOn`: as what the walk takes the rule. */
+  #note({ table, chain, line }: RulePlace, problem: string, goesOn: string): void {
+    this.#unknown.add(uncertain(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`, goesOn));
   }
 }
 

@@ -39,6 +39,7 @@ import {
   stepped,
   stopped,
   translated,
+  uncertain,
   type WalkOutcome,
   type WalkStep,
 } from './packet.ts';
@@ -245,10 +246,7 @@ export class TableWalk {
         this.#decide(run, expression.verdict, this.#step(run, effectOf(expression.verdict)), endings);
         break;
       case 'unknown':
-        this.#note(
-          run,
-          `has the expression \`${expression.name}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
-        );
+        this.#note(run, `has the expression \`${expression.name}\`, which is not interpreted`, 'it did not match');
         next.push(passedBy(run));
         break;
     }
@@ -261,10 +259,7 @@ export class TableWalk {
       return;
     }
     if (found === 'no set') {
-      this.#note(
-        run,
-        `looks into the set \`${set}\`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty`,
-      );
+      this.#note(run, `looks into the set \`${set}\`, which was not read`, 'it were empty');
       endings.next.push(passedBy(run));
       return;
     }
@@ -272,10 +267,7 @@ export class TableWalk {
     if (to === 'verdict') {
       const verdict = verdictIn(data);
       if (verdict === undefined) {
-        this.#note(
-          run,
-          `finds the verdict \`${data}\`, which is not interpreted: the answer is certain as far as this rule, and goes on as if it did not match`,
-        );
+        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted`, 'it did not match');
         endings.next.push(passedBy(run));
         return;
       }
@@ -300,11 +292,7 @@ export class TableWalk {
       this.#run(run, at + 1, endings);
       return;
     }
-    if (found === 'no set')
-      this.#note(
-        run,
-        `looks into the set \`${set}\`, which was not read: the answer is certain as far as this rule, and goes on as if it did not match`,
-      );
+    if (found === 'no set') this.#note(run, `looks into the set \`${set}\`, which was not read`, 'it did not match');
     endings.next.push(passedBy(run));
   }
 
@@ -316,10 +304,7 @@ export class TableWalk {
     }
     const outcomes = this.#chain(verdict.chain, entered);
     if (outcomes === undefined) {
-      this.#note(
-        run,
-        `leads to the chain \`${verdict.chain}\`, which was not read: the answer is certain as far as this rule, and goes on as if it were empty`,
-      );
+      this.#note(run, `leads to the chain \`${verdict.chain}\`, which was not read`, 'it were empty');
       next.push(run.before);
       return;
     }
@@ -341,8 +326,11 @@ export class TableWalk {
     return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
   }
 
-  #note({ chain, text }: Run, problem: string): void {
-    this.#input.unknown.add(`the rule "${text}" of chain ${chain} in table ${this.#name} ${problem}`);
+  /** `goesOn`: as what the walk takes the rule. */
+  #note({ chain, text }: Run, problem: string, goesOn: string): void {
+    this.#input.unknown.add(
+      uncertain(`the rule "${text}" of chain ${chain} in table ${this.#name} ${problem}`, goesOn),
+    );
   }
 }
 

@@ -9,6 +9,10 @@ export const LOCAL_WHOEVER_ASKS: OtherEnd = {
   does: 'serves an external address of policy Local from the endpoints of its node, whoever asks',
   modes: ['ipvs'],
 };
+export const REFUSES_INTERNAL_LOCAL: OtherEnd = {
+  does: 'refuses connections to a cluster IP of policy Local without an endpoint on the node',
+  modes: ['ipvs'],
+};
 /** Of kube-proxy (docs/semantics.md 7.7). */
 export const OWN_NODE_ALONE: OtherEnd = {
   does: 'masquerades endpoints of its own node alone where they reach themselves',

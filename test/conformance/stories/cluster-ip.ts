@@ -1,6 +1,6 @@
 /** ClusterIP Services: balancing, protocols, readiness, refusal, masquerading, hairpin. */
 import { among, balanced, DROPPED, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
-import { clusterCidr, PORT, pods, podsWith, told, toldFrom, web } from './build.ts';
+import { clusterCidr, PORT, pods, podsWith, REFUSES_INTERNAL_LOCAL, told, toldFrom, web } from './build.ts';
 
 const HALVES = { 'pod-1': 1 / 2, 'pod-2': 1 / 2 };
 const THIRDS = { 'pod-1': 1 / 3, 'pod-2': 1 / 3, other: 1 / 3 };
@@ -240,6 +240,7 @@ export const clusterIPStories: readonly Story[] = [
     title: 'internal policy Local without an endpoint here: dropped, and refused when there is none at all',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', '6.2'],
+    kubeProxy: REFUSES_INTERNAL_LOCAL,
     tell: (w) => {
       const state = (expected: typeof DROPPED, ...others: 'other'[]) => ({
         objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, ...others)],

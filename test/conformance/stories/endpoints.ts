@@ -13,6 +13,7 @@ import {
   PORT,
   pods,
   podsWith,
+  REFUSES_INTERNAL_LOCAL,
   told,
   UNREADY,
   web,
@@ -105,10 +106,7 @@ const conditionStories: readonly Story[] = [
     title: 'under policy Local others that only drain count as somebody: dropped, not refused',
     field: 'endpoints.conditions.terminating',
     covers: ['3.2', '3.3.2', '4.1.2'],
-    kubeProxy: {
-      does: 'refuses connections to a cluster IP of policy Local without an endpoint on the node',
-      modes: ['ipvs'],
-    },
+    kubeProxy: REFUSES_INTERNAL_LOCAL,
     tell: asked('Local', [as('other', DRAINING)], DROPPED),
   },
   {

@@ -26,6 +26,7 @@ import {
   PORT,
   pods,
   podsWith,
+  REFUSES_INTERNAL_LOCAL,
   told,
   vips,
   web,
@@ -299,6 +300,7 @@ const otherStories: readonly Story[] = [
     title: 'internal policy Local: every endpoint of this node, and no other; without any: refused',
     field: 'spec.internalTrafficPolicy',
     covers: ['4.1.2', 'KEP-2086'],
+    kubeProxy: REFUSES_INTERNAL_LOCAL,
     tell: (w) => {
       const state = (endpoints: readonly BackendName[], expected: Expected) => ({
         objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, ...endpoints)],

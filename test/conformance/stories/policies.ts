@@ -13,6 +13,7 @@ import {
   OWN_NODE_ALONE,
   PORT,
   pods,
+  REFUSES_INTERNAL_LOCAL,
   web,
 } from './build.ts';
 
@@ -105,6 +106,7 @@ function storiesOf({ id, name, row, emptyRow, field, service, at }: External): S
       title: `${name}, policy Local: outside only endpoints here and seen by them; a pod and the node all`,
       field: 'spec.externalTrafficPolicy',
       covers: ['4.1.4', '4.1.5', '4.1.6', '7.5', 'k8s#57678', 'k8s#66062', 'k8s#124260'],
+      kubeProxy: LOCAL_WHOEVER_ASKS,
       tell: (w) => ({
         objects: [service(w, LOCAL), pods(w, 'pod-1', 'other')],
         settings: clusterCidr(w),
@@ -207,6 +209,7 @@ function storiesOf({ id, name, row, emptyRow, field, service, at }: External): S
       title: `${name}: the internal policy is not its own`,
       field: 'spec.internalTrafficPolicy',
       covers: ['3.3.3', '4.1.3'],
+      kubeProxy: REFUSES_INTERNAL_LOCAL,
       tell: (w) => ({
         objects: [service(w, { internalTrafficPolicy: 'Local' }), pods(w, 'other')],
         settings: clusterCidr(w),

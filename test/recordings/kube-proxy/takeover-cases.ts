@@ -26,7 +26,6 @@ const SERVERS =
   'ipvsadm -Sn | sort; ipset save | sed "s/ hashsize [0-9]*//; s/ bucketsize [0-9]*//; s/ initval [^ ]*//" | sort; ip -o addr show kube-ipvs0 | sed "s/^[0-9]*://; s/ nodad//" | sort; true';
 const CONFIRM = [
   '--takeover=confirm',
-  '--takeover-window=3s',
   '--iptables-sync-period=2s',
   '--nftables-sync-period=2s',
   '--ipvs-sync-period=2s',
@@ -49,6 +48,7 @@ export function takeoverCases(
 ): void {
   const when = (one: (typeof CASES)[number]) => (cases.includes(one) ? it : () => undefined);
   describe(`a takeover by ${mode} mode from kube-proxy in ${former} mode`, () => {
+    const isOfIpvs = [former, mode].includes('ipvs');
     let node: RecordedNode;
     let agent: AgentProcess | undefined;
     before(async () => {
@@ -67,7 +67,9 @@ export function takeoverCases(
       const saved = await Promise.all(['iptables-save', 'ip6tables-save'].map((tool) => node.lab.exec('node', tool)));
       const list = 'nft -s list table ip kube-proxy; nft -s list table ip6 kube-proxy; true';
       const tables = (await node.lab.exec('node', 'sh', '-c', list)).split('\n');
-      const rules = saved.flatMap((text) => text.split('\n')).filter((line) => line.includes('KUBE-'));
+      // KUBE-FIREWALL is the kubelet's as well, and stays.
+      const isTheirs = (line: string) => line.includes('KUBE-') && !line.includes('KUBE-FIREWALL');
+      const rules = saved.flatMap((text) => text.split('\n')).filter(isTheirs);
       return {
         servers: (await node.lab.exec('node', 'sh', '-c', SERVERS)).split('\n'),
         // kube-proxy's own rules remember the node as a client of the Service with affinity, which is among those that were asked before.
@@ -92,7 +94,7 @@ export function takeoverCases(
     /** Every connection that is opened meanwhile is answered: of a Pod and of the node to the cluster IP, and of a Pod to the node port. */
     const underTraffic = async <T>(work: () => Promise<T>): Promise<T> => {
       // An emulated machine, which IPVS may need, has no time for more beside the agent.
-      const traffic = startTraffic(node.lab, ROUTES, [former, mode].includes('ipvs') ? { pause: 1000 } : {});
+      const traffic = startTraffic(node.lab, ROUTES, isOfIpvs ? { pause: 1000 } : {});
       const [done, { requests, failures }] = await work().then(
         async (result) => [result, await traffic.stop()] as const,
         async (error: unknown) => {
@@ -106,7 +108,9 @@ export function takeoverCases(
     const answers = async (from: string) => (await node.lab.ask(from, ONE)).outcome;
     const said = (text: string) => (line: { readonly msg: string }) => line.msg.includes(text);
     const take = () => {
-      agent = node.run(`--mode=${mode}`, ...CONFIRM);
+      // A first sync must fit into it, also in an emulated machine.
+      const window = `--takeover-window=${isOfIpvs ? 30 : 3}s`;
+      agent = node.run(`--mode=${mode}`, ...CONFIRM, window);
       return agent;
     };
     const hasOwn = async () =>

@@ -10,8 +10,8 @@ import { realCommands } from '../../../src/kernel/commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { measuredNow } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
-import { MARK, type TestResult } from '../reporter.ts';
-import { type OtherKernel, runThere } from '../run-there.ts';
+import type { OtherKernel } from '../run-there.ts';
+import { countsOf, failedIn, isRight, type Told, toldThere } from '../told-there.ts';
 import { FILES_PACKAGES, FILES_SUITE, KERNELS, type Kernel } from './kernels.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -35,12 +35,9 @@ const { values, words } = commandLine({
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
-interface KernelResult {
+interface KernelResult extends Told {
   readonly kernel: Kernel;
   readonly release: string;
-  readonly results: readonly TestResult[];
-  /** Why the machine ended otherwise than with results. */
-  readonly trouble: string | undefined;
 }
 
 /** Run debian.sh; resolves with its answer. Throws with its words where it fails. */
@@ -70,28 +67,8 @@ async function runOn(kernel: Kernel): Promise<KernelResult> {
   const other = await fetched(kernel).catch((error: Error) => error);
   if (other instanceof Error) return { kernel, release: 'not fetched', results: [], trouble: other.message };
   print(`${kernel.name}: Linux ${other.release}`);
-  const results: TestResult[] = [];
-  const onResult = (one: TestResult) => {
-    if (one.isSuite) return;
-    results.push(one);
-    const how = one.error === undefined ? (one.skip === undefined ? 'ok' : 'skipped') : 'FAILED';
-    print(
-      `${kernel.name}: ${how} ${one.name} (${one.milliseconds} ms)${one.error === undefined ? '' : `\n${one.error}`}`,
-    );
-  };
-  const reporter = here('../reporter.ts');
-  const args = ['--test', '--test-concurrency=1', `--test-reporter=${reporter}`, ...FILES];
-  const { status, said } = await runThere({ args, kernel: other, processors: 1, mark: MARK, onResult });
-  const isExplained = results.length > 0 && (status === 0 || results.some(({ error }) => error !== undefined));
-  return {
-    kernel,
-    release: other.release,
-    results,
-    trouble: isExplained ? undefined : `exit status ${status}: ${said.join('\n')}`,
-  };
+  return { kernel, release: other.release, ...(await toldThere(FILES, { kernel: other, prefix: `${kernel.name}: ` })) };
 }
-
-const failedIn = ({ results }: KernelResult) => results.filter(({ error }) => error !== undefined).length;
 
 const chosen = words.length === 0 ? KERNELS : KERNELS.filter(({ name }) => words.includes(name));
 const all: KernelResult[] = [];
@@ -103,14 +80,7 @@ await Promise.all(
   }),
 );
 const inOrder = chosen.map((kernel) => all.find((one) => one.kernel === kernel)).filter((one) => one !== undefined);
-const rows = inOrder.map((one) => [
-  one.release,
-  one.kernel.suite,
-  one.kernel.architecture,
-  `${one.results.length}`,
-  `${one.results.filter(({ skip }) => skip !== undefined).length}`,
-  one.trouble === undefined ? `${failedIn(one)}` : '**did not end**',
-]);
+const rows = inOrder.map((one) => [one.release, one.kernel.suite, one.kernel.architecture, ...countsOf(one)]);
 for (const one of inOrder) {
   print(`${one.kernel.name}: Linux ${one.release}: ${one.results.length} tests, ${failedIn(one)} failed`);
   if (one.trouble !== undefined) print(one.trouble);
@@ -124,4 +94,4 @@ if (values.record) {
     rows,
   });
 }
-process.exitCode = inOrder.every((one) => one.trouble === undefined && failedIn(one) === 0) ? 0 : 1;
+process.exitCode = inOrder.every(isRight) ? 0 : 1;
