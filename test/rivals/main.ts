@@ -64,7 +64,7 @@ for (const mode of (words.length === 0 ? MODE_NAMES : words) as ModeName[]) {
 if (values.record === true) {
   recordPart('rivals', {
     ...measuredNow(),
-    command: 'npm run test:rivals',
+    command: ['npm run test:rivals', ...(words.length === 0 ? [] : ['--', ...words])].join(' '),
     text: [`The rival was kube-proxy ${version}.`],
     head: ['mode', 'stories', 'told', 'end as in slicewire', 'otherwise, for a reason', 'otherwise, without one'],
     rows,
