@@ -41,7 +41,7 @@ describe('the tiers', () => {
   it('are run by a command of package.json each', async () => {
     const { default: manifest } = await import('../../package.json', { with: { type: 'json' } });
     const scripts: Readonly<Record<string, string>> = manifest.scripts;
-    assert.equal(TIERS.length, 7);
+    assert.equal(TIERS.length, 6);
     for (const { name, command } of TIERS) {
       assert.match(scripts[command.replace(/^npm (run )?/, '')] ?? '', new RegExp(`scripts/test\\.ts ${name}$`));
     }
