@@ -173,4 +173,15 @@ describe('simulated settings and machine', () => {
     assert.equal(await facts.hasServiceDevice(), true);
     assert.deepEqual(await facts.legacyTables('IPv4'), []);
   });
+
+  it('lets a process end while a fact of the machine is read slowly: the reading changes nothing', async () => {
+    const { kernel, process, setFault, time } = scene();
+    const facts = kernel.machine.facts(process);
+    setFault({ kind: 'slow', milliseconds: 20_000 });
+    for (const read of [facts.legacyTables('IPv6'), facts.hasIpvs(), facts.addresses('IPv4')]) {
+      read.catch(() => undefined);
+      await time.runUntil(1);
+      assert.equal(time.timersOf(process), 0);
+    }
+  });
 });

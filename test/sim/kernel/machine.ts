@@ -46,6 +46,7 @@ export class SimMachine {
       process.call<T>({
         what: `read ${path}`,
         effect,
+        mayOutlive: true,
         fail: (variant) => {
           throw new FactUnknown(path, fileFailure(path, 'open', variant).message);
         },
