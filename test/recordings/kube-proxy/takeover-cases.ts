@@ -67,9 +67,7 @@ export function takeoverCases(
       const saved = await Promise.all(['iptables-save', 'ip6tables-save'].map((tool) => node.lab.exec('node', tool)));
       const list = 'nft -s list table ip kube-proxy; nft -s list table ip6 kube-proxy; true';
       const tables = (await node.lab.exec('node', 'sh', '-c', list)).split('\n');
-      // KUBE-FIREWALL is the kubelet's as well, and stays.
-      const isTheirs = (line: string) => line.includes('KUBE-') && !line.includes('KUBE-FIREWALL');
-      const rules = saved.flatMap((text) => text.split('\n')).filter(isTheirs);
+      const rules = saved.flatMap((text) => text.split('\n')).filter((line) => line.includes('KUBE-'));
       return {
         servers: (await node.lab.exec('node', 'sh', '-c', SERVERS)).split('\n'),
         // kube-proxy's own rules remember the node as a client of the Service with affinity, which is among those that were asked before.
@@ -79,10 +77,17 @@ export function takeoverCases(
     };
     /** The server of the check may wait for its last connection, as all servers do where kube-proxy had none. */
     const isBack = async (before: Awaited<ReturnType<typeof ruleset>>) => {
+      const isOfKubelet = (line: string) => line.includes('KUBE-FIREWALL');
+      // KUBE-FIREWALL is the kubelet's as well: where the agent made it, it stays.
+      const hadFirewall = before.rules.some(isOfKubelet);
       const now = async () => {
-        const { servers, ...rest } = await ruleset();
+        const { servers, rules, tables } = await ruleset();
         const all = former === 'ipvs' ? servers : before.servers;
-        return { ...rest, servers: all.filter((line) => !/192\.0\.2\.80|2001:db8::80/.test(line)) };
+        return {
+          tables,
+          rules: rules.filter((line) => hadFirewall || !isOfKubelet(line)),
+          servers: all.filter((line) => !/192\.0\.2\.80|2001:db8::80/.test(line)),
+        };
       };
       const isSame = async () => isDeepStrictEqual(await now(), before);
       await until('the former state', isSame, 30_000).catch(() => undefined);
