@@ -7,7 +7,7 @@ import { commandLine } from '../../scripts/arguments.ts';
 import { FAMILIES } from '../../src/base/address.ts';
 import { measuredNow } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
-import { countsOf, failedIn, isRight, toldThere } from './told-there.ts';
+import { countsOf, failedIn, isRight, printResult, toldThere } from './told-there.ts';
 
 const FILE = fileURLToPath(new URL('./every-story.vm.ts', import.meta.url));
 
@@ -22,7 +22,7 @@ const all = await Promise.all(
   // The family is the first word of a story's name, after that of its suite.
   FAMILIES.map(async (family) => ({
     family,
-    ...(await toldThere([`--test-name-pattern=/ipvs ${family}, /`, FILE])),
+    ...(await toldThere([`--test-name-pattern=/ipvs ${family}, /`, FILE], { onResult: (one) => printResult(one) })),
   })),
 );
 for (const { family, ...told } of all) {

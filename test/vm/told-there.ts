@@ -1,4 +1,4 @@
-/** Runs test files where the kernel has IPVS, or in a machine with another kernel, prints each result as it comes, and says how all ended. */
+/** Runs test files where the kernel has IPVS, or in a machine with another kernel, tells each result as it comes, and says how all ended. */
 import { fileURLToPath } from 'node:url';
 import { MARK, type TestResult } from './reporter.ts';
 import { type OtherKernel, runThere } from './run-there.ts';
@@ -11,11 +11,14 @@ export interface Told {
   readonly trouble: string | undefined;
 }
 
-/** `args`: of Node.js after `--test`. `prefix`: before each line. Two machines of one processor each do more than one of two. */
-export async function toldThere(
-  args: readonly string[],
-  { kernel, prefix = '' }: { readonly kernel?: OtherKernel; readonly prefix?: string } = {},
-): Promise<Told> {
+interface ToldThere {
+  readonly kernel?: OtherKernel;
+  /** Called for each test, not for suites. */
+  readonly onResult: (result: TestResult) => void;
+}
+
+/** `args`: of Node.js after `--test`. Two machines of one processor each do more than one of two. */
+export async function toldThere(args: readonly string[], { kernel, onResult }: ToldThere): Promise<Told> {
   const results: TestResult[] = [];
   const { status, said } = await runThere<TestResult>({
     args: ['--test', '--test-concurrency=1', `--test-reporter=${REPORTER}`, ...args],
@@ -24,13 +27,17 @@ export async function toldThere(
     onResult: (one) => {
       if (one.isSuite) return;
       results.push(one);
-      const how = one.error === undefined ? (one.skip === undefined ? 'ok' : 'skipped') : 'FAILED';
-      const error = one.error === undefined ? '' : `\n${one.error}`;
-      process.stdout.write(`${prefix}${how} ${one.name} (${one.milliseconds} ms)${error}\n`);
+      onResult(one);
     },
   });
   const isExplained = results.length > 0 && (status === 0 || results.some(({ error }) => error !== undefined));
   return { results, trouble: isExplained ? undefined : `exit status ${status}: ${said.join('\n')}` };
+}
+
+/** A line of a result, with the error below it. */
+export function printResult({ name, milliseconds, skip, error }: TestResult, prefix = ''): void {
+  const how = error === undefined ? (skip === undefined ? 'ok' : 'skipped') : 'FAILED';
+  process.stdout.write(`${prefix}${how} ${name} (${milliseconds} ms)${error === undefined ? '' : `\n${error}`}\n`);
 }
 
 /** For the columns tests, skipped and failed of a table. */

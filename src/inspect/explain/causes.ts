@@ -3,7 +3,7 @@ import type { ServiceKey } from '../../proxy/model/objects.ts';
 import { isOurs } from '../../proxy/modes/netfilter/names.ts';
 import { listText, percentText } from '../wire/format.ts';
 import { type ExplainFacts, MAX_LISTED } from './facts.ts';
-import { backendsOf, type Fate, isStop, type WalkStep } from './packet.ts';
+import { backendsOf, FATE_WORDS, type Fate, isStop, type WalkStep } from './packet.ts';
 import { socketOf } from './rule.ts';
 
 interface CausesInput {
@@ -83,8 +83,7 @@ function stoppedText({ kind, way }: Fate, service: ServiceKey | undefined, facts
 
 function partText({ kind, probability, way }: Fate, facts: CausesInput['facts']): string {
   const { table, chain, rule } = way.at(-1) as WalkStep;
-  const verb = kind === 'dropped' ? 'dropped' : 'refused';
-  return `${percentText(probability)} of the connections are ${verb} by "${rule}" of ${table} ${chain}: a sync of ${nameOf(facts)} wrote a part of its rules, or another program changed them.`;
+  return `${percentText(probability)} of the connections are ${FATE_WORDS[kind]} by "${rule}" of ${table} ${chain}: a sync of ${nameOf(facts)} wrote a part of its rules, or another program changed them.`;
 }
 
 function noneText(service: ServiceKey | undefined, facts: CausesInput['facts']): string {

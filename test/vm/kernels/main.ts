@@ -10,8 +10,9 @@ import { realCommands } from '../../../src/kernel/commands.ts';
 import { NEVER } from '../../helpers/proxy/rig.ts';
 import { measuredNow } from '../../reliability/machine.ts';
 import { recordPart } from '../../reliability/results.ts';
+import type { TestResult } from '../reporter.ts';
 import type { OtherKernel } from '../run-there.ts';
-import { countsOf, failedIn, isRight, type Told, toldThere } from '../told-there.ts';
+import { countsOf, failedIn, isRight, printResult, type Told, toldThere } from '../told-there.ts';
 import { FILES_PACKAGES, FILES_SUITE, KERNELS, type Kernel } from './kernels.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -67,7 +68,8 @@ async function runOn(kernel: Kernel): Promise<KernelResult> {
   const other = await fetched(kernel).catch((error: Error) => error);
   if (other instanceof Error) return { kernel, release: 'not fetched', results: [], trouble: other.message };
   print(`${kernel.name}: Linux ${other.release}`);
-  return { kernel, release: other.release, ...(await toldThere(FILES, { kernel: other, prefix: `${kernel.name}: ` })) };
+  const onResult = (one: TestResult) => printResult(one, `${kernel.name}: `);
+  return { kernel, release: other.release, ...(await toldThere(FILES, { kernel: other, onResult })) };
 }
 
 const chosen = words.length === 0 ? KERNELS : KERNELS.filter(({ name }) => words.includes(name));
