@@ -107,6 +107,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
         Promise.resolve({
           udpFlows: noFlows,
           openings: noFlows,
+          translated: noFlows,
           unanswered: noFlows,
           delete: () => 0,
           close: () => undefined,

@@ -105,6 +105,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   };
   options.onPhase?.('mode');
   const { mode } = onNode;
+  cache.noteGone(config.resetGone);
   warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },

@@ -7,6 +7,7 @@ import { shared } from '../base/mutex.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/program-version.ts';
 import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
+import type { FlowKind } from '../proxy/model/flows.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
 import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
@@ -107,7 +108,9 @@ export class MetricsFeed {
   }
 
   swept({ duration, kinds }: SweepReport): void {
-    this.#metrics.swept(duration, { udp: kinds.get('udp')?.deletedIn, opening: kinds.get('opening')?.deletedIn });
+    const deletedIn = (kind: FlowKind) => kinds.get(kind)?.deletedIn;
+    const deleted = { udp: deletedIn('udp'), opening: deletedIn('opening'), gone: deletedIn('gone') };
+    this.#metrics.swept(duration, deleted);
   }
 
   queued(): void {

@@ -221,7 +221,11 @@ function newPeriod(since: number): Period {
   return { since, syncs: 0, steps: 0, incomplete: 0, slowest: 0, flows: 0, hasUnlogged: false };
 }
 
-const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;
+const STALE = {
+  udp: 'UDP flows',
+  opening: 'unanswered connections (TCP, SCTP)',
+  gone: 'connections to endpoints that are gone (TCP)',
+} as const;
 
 function idOf(step: FailedStep): string {
   return `${step.key} ${step.owner ?? ''} ${causeAlone(step)}`;

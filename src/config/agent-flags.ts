@@ -152,6 +152,10 @@ const FAILOVER: FlagGroup = {
   title: 'Failover',
   flags: [
     option(
+      '--reset-gone',
+      'reset TCP connections to endpoints that are gone, so that their clients learn it with their next packet',
+    ),
+    option(
       '--failover <how>',
       'none, or confirm: ask a Node whose endpoints leave connections unanswered, and while nothing there answers, give its endpoints no new ones',
       { initial: 'none', values: FAILOVERS },

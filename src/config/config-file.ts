@@ -23,6 +23,7 @@ export const BESIDE_FILE = [
   'iptables-backend',
   'nftables-count-connections',
   'service-metrics',
+  'reset-gone',
   'failover',
   'takeover',
   'takeover-window',

@@ -106,6 +106,8 @@ export interface Config {
   readonly countsConnections: boolean;
   /** Whether there are metrics of each Service: connections, bytes, endpoints. */
   readonly serviceMetrics: boolean;
+  /** Whether clients of endpoints that are gone get a reset. */
+  readonly resetGone: boolean;
   /** The treatment of Nodes that do not answer. */
   readonly failover: (typeof FAILOVERS)[number];
   readonly takeover: TakeoverConfig;

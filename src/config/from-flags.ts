@@ -108,6 +108,7 @@ function readInMode(read: FlagReader, inMode: InMode): Omit<Config, 'mode' | 'mo
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
+    resetGone: isOn(read, 'reset-gone', false),
     failover: readChoice(read, 'failover', { initial: 'none', choices: FAILOVERS }),
     takeover: readTakeover(read, inMode.once),
     datapathCheck: readChoice(read, 'datapath-check', { initial: 'none', choices: DATAPATH_CHECKS }),

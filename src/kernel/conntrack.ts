@@ -19,7 +19,9 @@ export interface FlowTable {
   udpFlows(family: Family): Generator<readonly Flow[], boolean>;
   /** Translated connections of TCP and SCTP without an answer yet, of both families, in the same way. */
   openings(): Generator<readonly Flow[], boolean>;
-  /** The same with the connections that IPVS translates. */
+  /** Translated flows of all protocols and both families, in the same way. */
+  translated(): Generator<readonly Flow[], boolean>;
+  /** The same as `openings` with the connections that IPVS translates. */
   unanswered(): Generator<readonly Flow[], boolean>;
   /** Deletes flows; returns how many still existed. Throws when the kernel refuses. */
   delete(flows: readonly Flow[]): number;

@@ -231,6 +231,7 @@ const OF_SYNC = 'kubeproxy_sync';
 interface DeletedFlows {
   readonly udp: ReadonlyMap<string, number> | undefined;
   readonly opening: ReadonlyMap<string, number> | undefined;
+  readonly gone: ReadonlyMap<string, number> | undefined;
 }
 
 /** The result of one sync. Times are in milliseconds. */
@@ -372,6 +373,7 @@ class SweepMetrics {
   readonly #duration: Histogram;
   readonly #udp: Counter;
   readonly #opening: Counter;
+  readonly #gone: Counter;
 
   constructor(registry: MetricRegistry, families: readonly string[]) {
     this.#families = families;
@@ -391,14 +393,20 @@ class SweepMetrics {
       'Unanswered TCP and SCTP connections to removed endpoints that were deleted',
       FAMILY,
     );
+    this.#gone = registry.counter(
+      'slicewire_gone_endpoint_connections_deleted_total',
+      'Established TCP connections to endpoints that are gone that were deleted (--reset-gone)',
+      FAMILY,
+    );
   }
 
   /** `duration`: milliseconds. */
-  swept(duration: number, { udp, opening }: DeletedFlows): void {
+  swept(duration: number, { udp, opening, gone }: DeletedFlows): void {
     for (const ip_family of this.#families) {
       this.#duration.observe({ ip_family }, duration / 1000);
       this.#udp.inc({ ip_family }, udp?.get(ip_family) ?? 0);
       this.#opening.inc({ ip_family }, opening?.get(ip_family) ?? 0);
+      this.#gone.inc({ ip_family }, gone?.get(ip_family) ?? 0);
     }
   }
 }

@@ -49,7 +49,14 @@ function* nothing() {
   return false;
 }
 
-const NO_FLOWS = { udpFlows: nothing, openings: nothing, unanswered: nothing, delete: () => 0, close: () => undefined };
+const NO_FLOWS = {
+  udpFlows: nothing,
+  openings: nothing,
+  translated: nothing,
+  unanswered: nothing,
+  delete: () => 0,
+  close: () => undefined,
+};
 
 async function tuned(kernel: FreshKernel): Promise<string[]> {
   const said: string[] = [];

@@ -88,6 +88,7 @@ const watched = async (): Promise<FlowTable> => {
     close: () => table.close(),
     udpFlows: (family) => timedParts(table.udpFlows(family)),
     openings: () => timedParts(table.openings()),
+    translated: () => timedParts(table.translated()),
     unanswered: () => timedParts(table.unanswered()),
     delete: (some) => table.delete(some),
   };

@@ -59,7 +59,7 @@ function made(mode: MetricsOptions['mode']): Metrics {
   metrics.answered('healthz', 503);
   metrics.answered('livez', 200);
   metrics.answered('readyz', 503);
-  metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]) });
+  metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]), gone: new Map([['IPv4', 3]]) });
   return metrics;
 }
 

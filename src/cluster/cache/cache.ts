@@ -3,6 +3,7 @@ import type { Cidr } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/model/events.ts';
 import { FaultBook } from '../../proxy/model/fault-book.ts';
+import { type GoneEndpoint, GoneEndpoints } from '../../proxy/model/gone-endpoints.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { Packed } from '../../proxy/model/packed/bytes.ts';
 import {
@@ -31,6 +32,7 @@ export class Cache implements CachedObjects {
   /** The Node of the agent, with the Nodes that do not answer it. */
   readonly own = new OwnNode((service) => this.#changes.touch('slices', service));
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
+  #gone: GoneEndpoints | undefined;
 
   /** True when all initial lists are complete (invariant 1). */
   get isSynced(): boolean {
@@ -96,7 +98,7 @@ export class Cache implements CachedObjects {
     } else if (event.kind === 'slice') {
       const { key, slice, resourceVersion } = event;
       this.#changes.count('slices');
-      this.slices.set(key, slice, resourceVersion, changed);
+      this.slices.set(key, slice, resourceVersion, this.#gone === undefined ? changed : this.#noting(slice, changed));
     } else if (event.kind === 'node') {
       const before = this.node;
       const differing = this.own.set(event.node);
@@ -111,6 +113,25 @@ export class Cache implements CachedObjects {
     }
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
+
+  /** Notes from now on which endpoints are gone, or no more. */
+  noteGone(isWanted: boolean): void {
+    if (isWanted === (this.#gone !== undefined)) return;
+    const isSuspect = (nodeName: string) => this.own.suspects.includes(nodeName);
+    this.#gone = isWanted ? new GoneEndpoints(this.slices.all(), isSuspect) : undefined;
+  }
+
+  /** The endpoints that are gone since the last call; none where they are not noted. */
+  takeGone(): readonly GoneEndpoint[] {
+    return this.#gone?.take() ?? NONE;
+  }
+
+  #noting(slice: Slice | undefined, changed: OnChanged | undefined): OnSliceChanged {
+    return (before, version) => {
+      this.#gone?.changed(before, slice);
+      changed?.(before, version);
+    };
+  }
 
   /** The Services that changed since the last call. */
   takeChanges(): ReadonlySet<ServiceKey> {
@@ -135,12 +156,12 @@ function* withEndpointsOn(nodes: ReadonlySet<string>, slices: SlicesByService): 
     if (endpoints.some(({ nodeName }) => nodes.has(nodeName))) yield service;
 }
 
-const NONE: readonly string[] = [];
+const NONE: readonly never[] = Object.freeze([]);
 
 /** The Node of the agent as its source has it, and the Nodes that do not answer it, which no source knows (docs/semantics.md 3.6). */
 class OwnNode {
   #node: NodeView | undefined;
-  #suspects = NONE;
+  #suspects: readonly string[] = NONE;
   #view: NodeView | undefined;
   #ejections = 0;
   readonly #onTouch: (service: ServiceKey) => void;

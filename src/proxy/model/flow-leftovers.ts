@@ -54,8 +54,13 @@ export class Leftovers {
   /** Services whose change leaves stale flows. A sweep before the write is useless: the old rules would create the flows again. */
   readonly #pending = new Set<ServiceKey>();
   /** The next write leaves stale flows in any case. */
-  #isAllPending = true;
+  #isAllPending: boolean;
   #isDirty = false;
+
+  /** `isAllPending`: the first write leaves stale flows in any case, those from before it. */
+  constructor(isAllPending = true) {
+    this.#isAllPending = isAllPending;
+  }
 
   /** A write left stale flows, and no sweep has begun since. */
   get isDirty(): boolean {

@@ -1,25 +1,30 @@
 /** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for both kinds of flows. Pure. */
 import type { FlowEnds, FlowJudgement, Leftovers, NodeAddresses, Refusals, SweepMark } from './flow-leftovers.ts';
+import type { GoneEndpoint } from './gone-endpoints.ts';
+import { GoneFlows } from './gone-flows.ts';
 import { type FrontendLookup, OpeningFlows } from './opening-flows.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 import { UdpFlows, type UdpFrontend } from './udp-flows.ts';
 
-/** UDP flows in any state, and connections of other protocols without an answer. */
-export const FLOW_KINDS = ['udp', 'opening'] as const;
+/** UDP flows in any state, connections of other protocols without an answer, and connections of TCP to endpoints that are gone. */
+export const FLOW_KINDS = ['udp', 'opening', 'gone'] as const;
 export type FlowKind = (typeof FLOW_KINDS)[number];
+/** Those that each write of rules may leave behind. */
+export const USUAL_KINDS = ['udp', 'opening'] as const;
 
 export type SweepMarks = ReadonlyMap<FlowKind, SweepMark>;
 
-/** Removed frontends whose flows may remain, by kind. */
+/** Removed frontends, or endpoints that are gone, whose flows may remain, by kind. */
 export type FormerFrontends = Readonly<Record<FlowKind, readonly string[]>>;
 
-/** The stale flows of both kinds. */
+/** The stale flows of all kinds. */
 export class Flows {
-  readonly #of: { readonly udp: UdpFlows; readonly opening: OpeningFlows };
+  readonly #of: { readonly udp: UdpFlows; readonly opening: OpeningFlows; readonly gone: GoneFlows };
 
   /** `lookup` finds the current frontends. */
   constructor(lookup: FrontendLookup) {
-    this.#of = { udp: new UdpFlows(), opening: new OpeningFlows(lookup) };
+    const opening = new OpeningFlows(lookup);
+    this.#of = { udp: new UdpFlows(), opening, gone: new GoneFlows(opening) };
   }
 
   get isDirty(): boolean {
@@ -45,6 +50,11 @@ export class Flows {
     this.#of.opening.update(changes, before);
   }
 
+  /** Takes endpoints that are gone: connections to them end. */
+  end(gone: readonly GoneEndpoint[]): void {
+    this.#of.gone.add(gone);
+  }
+
   /** UDP frontends that an earlier run, or another service proxy, left in the kernel's rules. */
   found(frontends: readonly UdpFrontend[]): void {
     this.#of.udp.found(frontends);
@@ -59,11 +69,11 @@ export class Flows {
   }
 
   distrust(): void {
-    for (const kind of FLOW_KINDS) this.#left(kind).distrust();
+    for (const kind of USUAL_KINDS) this.#left(kind).distrust();
   }
 
   /** A sweep of these kinds begins. */
-  begin(kinds: readonly FlowKind[] = FLOW_KINDS): SweepMarks {
+  begin(kinds: readonly FlowKind[] = USUAL_KINDS): SweepMarks {
     return new Map(kinds.map((kind) => [kind, this.#left(kind).begin()]));
   }
 
@@ -77,20 +87,25 @@ export class Flows {
     for (const kind of marks.keys()) this.#left(kind).notSwept();
   }
 
-  /** Whether a flow may go on. */
-  judge(flow: FlowEnds, nodes: NodeAddresses): FlowJudgement {
-    return (flow.protocol === 'UDP' ? this.#of.udp : this.#of.opening).judge(flow, nodes);
+  /** Whether a flow may go on, by its protocol or as one of a kind. */
+  judge(flow: FlowEnds, nodes: NodeAddresses, kind?: FlowKind): FlowJudgement {
+    return this.#of[kind ?? (flow.protocol === 'UDP' ? 'udp' : 'opening')].judge(flow, nodes);
   }
 
   /** The removed frontends, for a successor. */
   handOver(): FormerFrontends {
-    return { udp: this.#of.udp.left.handOver(), opening: this.#of.opening.left.handOver() };
+    return {
+      udp: this.#of.udp.left.handOver(),
+      opening: this.#of.opening.left.handOver(),
+      gone: this.#of.gone.left.handOver(),
+    };
   }
 
   /** Takes a predecessor's removed frontends: flows to them are swept once the rules are written. */
-  inherit({ udp, opening }: FormerFrontends): void {
+  inherit({ udp, opening, gone }: FormerFrontends): void {
     this.#of.udp.inherit(udp);
     this.#of.opening.inherit(opening);
+    this.#of.gone.inherit(gone);
   }
 
   /** `Leftovers.forget` */

@@ -4,10 +4,11 @@
  * `FamilyMode` for each family, and a `NodePart` if it has objects that belong to the node.
  */
 
-import type { Family } from '../../base/address.ts';
+import { type Family, familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
+import type { GoneEndpoint } from '../model/gone-endpoints.ts';
 import type { ModeName } from '../model/modes.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
@@ -86,6 +87,8 @@ export interface FamilyMode {
   readonly compared: number;
   /** Accept changes of this family. Pure. */
   desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void;
+  /** See `Mode.end`. */
+  end?(gone: readonly GoneEndpoint[]): void;
   /** See `Mode.settle`. */
   settle?(): void;
   /** Throws when the family cannot be read; `isKnown` is then true if an older reading still counts. */
@@ -202,6 +205,11 @@ class FamiliesMode implements Mode {
   ): void {
     const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
     for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? [], before);
+  }
+
+  end(gone: readonly GoneEndpoint[]): void {
+    const byFamily = Map.groupBy(gone, ({ address }) => familyOf(address));
+    for (const mode of this.#families) mode.end?.(byFamily.get(mode.family) ?? []);
   }
 
   settle(): void {

@@ -10,6 +10,7 @@
 import { familyOf } from '../../base/address.ts';
 import { causeOf } from '../../base/cause.ts';
 import { frontendKey, protocolKey, protocolKeysOf } from '../model/flow-leftovers.ts';
+import type { GoneEndpoint } from '../model/gone-endpoints.ts';
 import type { Frontend, ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { type ApplyReport, failedReport, mergeReports, NOTHING_TO_DO, type Observed } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
@@ -108,6 +109,10 @@ class Handover implements Mode {
       if (port === undefined) this.#frontends.delete(key);
       else this.#frontends.set(key, protocolKeysOf({ ...port, frontends: port.frontends.filter(isServedBy(port)) }));
     }
+  }
+
+  end(gone: readonly GoneEndpoint[]): void {
+    this.#next.end(gone);
   }
 
   settle(): void {

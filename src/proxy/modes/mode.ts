@@ -7,6 +7,7 @@ import { causeOf } from '../../base/cause.ts';
 import type { Mutex } from '../../base/mutex.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
+import type { GoneEndpoint } from '../model/gone-endpoints.ts';
 import type { ModeName } from '../model/modes.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -177,6 +178,8 @@ export interface Mode {
     changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void;
+  /** Endpoints that are gone: a mode that waits for connections does not wait for theirs. Pure. */
+  end(gone: readonly GoneEndpoint[]): void;
   /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */
   settle(): void;
   /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). The result is `unknown` when no part could be read. */

@@ -1,6 +1,7 @@
 /**
  * Deletes stale flows. It runs beside the syncs and never delays them (k8s#135323). Stale are UDP flows (`proxy/model/udp-flows.ts`),
- * and connections of TCP and SCTP that are being opened towards a removed endpoint (`proxy/model/opening-flows.ts`).
+ * connections of TCP and SCTP that are being opened towards a removed endpoint (`proxy/model/opening-flows.ts`), and with
+ * --reset-gone those of TCP to endpoints that are gone (`proxy/model/gone-flows.ts`).
  *
  * The connection table is read part by part. The event loop runs after each, and no part is kept (k8s#129982).
  * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn. The time in
@@ -15,7 +16,7 @@ import { causeOf } from '../../base/cause.ts';
 import { breath, type Clock, Wait } from '../../base/clock.ts';
 import type { Flow, FlowTable, OpenFlowTable } from '../../kernel/conntrack.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
-import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
+import { type FlowKind, type Flows, type FormerFrontends, USUAL_KINDS } from '../model/flows.ts';
 
 /** The shortest rest between two sweeps. */
 const MIN_REST_MS = 1000;
@@ -150,7 +151,7 @@ export class FlowSweeper {
   }
 
   /** One sweep of all families. A failure is in the report. If it `isLast`, the flows that it saw of a changing table count as all. */
-  async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = FLOW_KINDS, isLast = false): Promise<SweepReport> {
+  async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = USUAL_KINDS, isLast = false): Promise<SweepReport> {
     const { flows, clock, onSweep } = this.#parts;
     const counts = new Map(kinds.map((kind) => [kind, newCount()]));
     const marks = flows.begin(kinds);
@@ -169,8 +170,8 @@ export class FlowSweeper {
     const isEnough = outcome === 'changed' && isLast && !this.#isRequested;
     if (outcome === 'complete' || isEnough) flows.swept(marks);
     else flows.notSwept(marks);
-    if (outcome === 'complete' && kinds.length === FLOW_KINDS.length && !flows.isAllPending)
-      this.#nodeAddresses = sweep.now;
+    const isOfAll = USUAL_KINDS.every((kind) => kinds.includes(kind));
+    if (outcome === 'complete' && isOfAll && !flows.isAllPending) this.#nodeAddresses = sweep.now;
     const report = { kinds: counts, duration: clock.now() - start, worked: sweep.worked, outcome, cause };
     onSweep(report);
     return report;
@@ -182,22 +183,28 @@ export class FlowSweeper {
     let hasChanged = false;
     const table = await open();
     try {
-      const [udp, opening] = [sweep.counts.get('udp'), sweep.counts.get('opening')];
+      const { counts } = sweep;
+      const udp = counts.get('udp');
       // The kernel filters by protocol in one family at a time.
       for (const family of families) {
         sweep.now.set(family, await nodeAddresses(family));
         if (udp === undefined) continue;
-        if (await this.#sweepParts(sweep, { parts: table.udpFlows(family), table, count: udp })) hasChanged = true;
+        const listing = { kind: 'udp', parts: table.udpFlows(family), table, count: udp } as const;
+        if (await this.#sweepParts(sweep, listing)) hasChanged = true;
       }
-      if (opening === undefined) return hasChanged;
-      if (await this.#sweepParts(sweep, { parts: table.openings(), table, count: opening })) hasChanged = true;
+      for (const kind of ['opening', 'gone'] as const) {
+        const count = counts.get(kind);
+        if (count === undefined) continue;
+        const parts = kind === 'opening' ? table.openings() : table.translated();
+        if (await this.#sweepParts(sweep, { kind, parts, table, count })) hasChanged = true;
+      }
     } finally {
       table.close();
     }
     return hasChanged;
   }
 
-  async #sweepParts(sweep: Sweep, { parts, table, count }: Listing): Promise<boolean> {
+  async #sweepParts(sweep: Sweep, { kind, parts, table, count }: Listing): Promise<boolean> {
     const { clock, families } = this.#parts;
     while (!sweep.signal.aborted) {
       const begun = clock.now();
@@ -208,7 +215,7 @@ export class FlowSweeper {
       }
       const flows = next.value.filter(({ family }) => families.includes(family));
       count.seen += flows.length;
-      const stale = flows.filter((flow) => this.#isStale(flow, sweep, count));
+      const stale = flows.filter((flow) => this.#isStale({ kind, flow }, sweep, count));
       for (const [family, some] of Map.groupBy(stale, (flow) => flow.family)) {
         const deleted = table.delete(some);
         count.deleted += deleted;
@@ -220,9 +227,9 @@ export class FlowSweeper {
     return true;
   }
 
-  #isStale(flow: Flow, { now }: Sweep, { owners }: Count): boolean {
+  #isStale({ kind, flow }: { kind: FlowKind; flow: Flow }, { now }: Sweep, { owners }: Count): boolean {
     const nodes = { now: now.get(flow.family) ?? noNode, before: this.#nodeAddresses.get(flow.family) ?? noNode };
-    const judgement = this.#parts.flows.judge(flow, nodes);
+    const judgement = this.#parts.flows.judge(flow, nodes, kind);
     if (judgement.kind === 'stale') owners.add(judgement.owner ?? 'a Service that is gone');
     return judgement.kind === 'stale';
   }
@@ -246,6 +253,7 @@ interface Sweep {
 
 /** The flows of one listing, part by part. */
 interface Listing {
+  readonly kind: FlowKind;
   readonly parts: ReturnType<FlowTable['openings']>;
   readonly table: FlowTable;
   readonly count: Count;

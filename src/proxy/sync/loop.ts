@@ -10,6 +10,7 @@ import type { Drift } from '../model/drift.ts';
 import type { SourceKind } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
+import type { GoneEndpoint } from '../model/gone-endpoints.ts';
 import { type Fault, isNeededFirst, type NodeView, type ServiceKey } from '../model/objects.ts';
 import type { ModelChanges, ModelObjects, ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -35,6 +36,8 @@ export interface CachedObjects extends ModelObjects {
   readonly own: { readonly suspects: readonly string[] };
   /** The Services that changed since the last call; each is returned once. */
   takeChanges(): ReadonlySet<ServiceKey>;
+  /** The endpoints that are gone since the last call (`--reset-gone`). */
+  takeGone(): readonly GoneEndpoint[];
 }
 
 export interface SyncParts {
@@ -231,11 +234,16 @@ export class SyncLoop {
 
   /** The Services touched since the last call, and those that an earlier sync took and did not process. */
   #take(): readonly ServiceKey[] {
-    const { cache } = this.#parts;
+    const { cache, flows, mode } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     // After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of cache.takeChanges()) this.#unrendered.add(key);
+    const gone = cache.takeGone();
+    if (gone.length > 0) {
+      flows.end(gone);
+      mode.end(gone);
+    }
     return [...this.#unrendered];
   }
 

@@ -153,6 +153,10 @@ export class World {
         yield [];
         return false;
       },
+      *translated() {
+        yield [];
+        return false;
+      },
       *unanswered() {
         yield flows;
         return false;

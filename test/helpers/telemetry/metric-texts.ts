@@ -30,7 +30,7 @@ export async function agentText(mode: MetricsOptions['mode']): Promise<string> {
   }
   metrics.noticed('ours');
   for (const path of ['healthz', 'livez', 'readyz'] as const) metrics.answered(path, 200);
-  metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]) });
+  metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]), gone: new Map([['IPv4', 3]]) });
   return `${await metrics.text()}${await serviceText()}`;
 }
 

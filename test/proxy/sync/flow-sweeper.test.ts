@@ -25,6 +25,8 @@ interface Played {
   readonly parts: readonly (readonly Flow[])[];
   /** Unanswered connections. */
   readonly openings?: readonly (readonly Flow[])[];
+  /** Connections that were translated. */
+  readonly translated?: readonly (readonly Flow[])[];
   readonly changed?: boolean;
   readonly fails?: string;
   /** Called when a part is requested. */
@@ -59,6 +61,7 @@ class Tables {
     return Promise.resolve({
       udpFlows: (family: Family) => this.#list(family, played),
       openings: () => this.#listOpenings(played),
+      translated: () => this.#listTranslated(played),
       unanswered: () => assert.fail('a sweep needs the translated ones alone'),
       delete: (flows: readonly Flow[]) => {
         this.deleted.push(...flows);
@@ -69,6 +72,11 @@ class Tables {
       },
     });
   };
+
+  *#listTranslated({ translated = [] }: Played): Generator<readonly Flow[], boolean> {
+    yield* translated;
+    return false;
+  }
 
   *#listOpenings({ openings = [] }: Played): Generator<readonly Flow[], boolean> {
     this.openings += 1;

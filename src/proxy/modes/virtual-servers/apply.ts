@@ -8,7 +8,7 @@ import type { TablesPlan } from '../netfilter/plan.ts';
 import { isHeld, type PlannedResize, type PlannedWrite, type Retirement, type ServersPlan } from './plan.ts';
 import { isShared, KUBE_PROXY_MAXELEM, type SetId, setId, setSpec, spareName } from './sets.ts';
 import type { ServersState } from './state.ts';
-import { destinationKey, drains, serverKey } from './tracked-objects.ts';
+import { destinationKey, drains, type OwnedDestination, serverKey } from './tracked-objects.ts';
 
 /** A set that kube-proxy has too got another maxelem than kube-proxy gives it, or has kube-proxy's again. */
 export interface SetResized {
@@ -321,14 +321,16 @@ class Application {
         return [];
       }
     }
-    const isBusy = (destination: string) => drains(server) && (state.connections.get(destination) ?? 0) > 0;
+    const isBusy = (destination: OwnedDestination | undefined) =>
+      destination !== undefined && state.connectionsOf(destination) > 0;
     const planned = (write: KernelWrite): PlannedWrite => ({ write, step, owner, line: () => `${write.kind} ${key}` });
     // The kernel removes a server with all its destinations.
-    if (isServerGone && ![...state.index.destinationsOf(key)].some(isBusy)) {
+    const all = [...state.index.destinationsOf(key)].map((one) => state.destinations.applied?.get(one));
+    if (isServerGone && !all.some(isBusy)) {
       return [planned({ kind: 'remove-server', server })];
     }
     return destinations
-      .filter(({ destination }) => !isBusy(destinationKey(server, destination)))
+      .filter((one) => !isBusy(one))
       .map(({ destination }) => planned({ kind: 'remove-destination', server, destination }));
   }
 

@@ -152,7 +152,7 @@ function serverStep(family: Family, key: string): string {
 function isDraining(state: ServersState, key: string): boolean {
   const applied = state.destinations.applied?.get(key);
   const isRetired = applied !== undefined && drains(applied.server) && applied.destination.weight === 0;
-  return isRetired && (state.connections.get(key) ?? 0) > 0;
+  return isRetired && state.connectionsOf(applied) > 0;
 }
 
 function retirements(state: ServersState): Retirement[] {

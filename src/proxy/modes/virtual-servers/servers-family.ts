@@ -3,6 +3,7 @@ import { type Address, familyOf } from '../../../base/address.ts';
 import { causeOf } from '../../../base/cause.ts';
 import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../../kernel/ipvs-kernel.ts';
+import type { GoneEndpoint } from '../../model/gone-endpoints.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import type { FamilyPlan, FamilyReport, SeenFamily } from '../families.ts';
@@ -79,6 +80,10 @@ export class ServersFamily extends RulesFamily {
       this.state.forget();
       throw error;
     }
+  }
+
+  end(gone: readonly GoneEndpoint[]): void {
+    this.state.end(gone);
   }
 
   /** Read the connections of draining destinations again: they end by themselves. */

@@ -1,6 +1,7 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
-import type { Address, Cidr, Family } from '../../../base/address.ts';
+import { type Address, type Cidr, endpointText, type Family } from '../../../base/address.ts';
 import type { IpsetSpec, KernelWrite, SeenDestination, Server, ServerId } from '../../../kernel/ipvs-kernel.ts';
+import type { GoneEndpoint } from '../../model/gone-endpoints.ts';
 import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
@@ -60,6 +61,8 @@ export class ServersState extends ServerTrackers {
   hasSpare = false;
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
+  /** Endpoints that are gone, as `ip:port`, of destinations that are not removed yet. */
+  readonly #gone = new Set<string>();
   /** The keys of the desired destinations of each server. */
   readonly wanted = new Map<string, readonly string[]>();
   /** Sets that could not be made smaller, and the spare set that could not be removed: they wait for the next reading. */
@@ -141,13 +144,27 @@ export class ServersState extends ServerTrackers {
       );
       this.#rendered += now.size;
       for (const old of this.wanted.get(key) ?? []) if (!now.has(old)) this.destinations.desire(old, undefined);
-      for (const [name, one] of now) this.destinations.desire(name, one);
+      for (const [name, one] of now) {
+        this.destinations.desire(name, one);
+        this.#gone.delete(endpointOf(one));
+      }
       if (wanted === undefined) this.wanted.delete(key);
       else this.wanted.set(key, [...now.keys()]);
     }
     for (const [address, wanted] of addresses) this.addresses.desire(address, wanted);
     for (const [key, wanted] of entries) this.entries.desire(key, wanted);
     for (const [key, chain] of chains) this.tables.desire(key, chain);
+  }
+
+  /** These endpoints are gone: their connections are not waited for. */
+  end(gone: readonly GoneEndpoint[]): void {
+    for (const { address, port } of gone) this.#gone.add(endpointText(address, port));
+  }
+
+  /** The connections of a former destination, as its removal waits for them: those of an endpoint that is gone never end well. */
+  connectionsOf(destination: OwnedDestination): number {
+    if (!drains(destination.server) || this.#gone.has(endpointOf(destination))) return 0;
+    return this.connections.get(destinationKey(destination.server, destination.destination)) ?? 0;
   }
 
   /** Desire these servers as they are, with their destinations and addresses: for a predecessor, which desires nothing of its own. */
@@ -179,6 +196,8 @@ export class ServersState extends ServerTrackers {
     this.connections.clear();
     for (const [key, count] of seen.connections) this.connections.set(key, count);
     this.index.rebuild(seen.servers, seen.destinations);
+    const present = new Set([...seen.destinations.values()].map(endpointOf));
+    for (const endpoint of this.#gone) if (!present.has(endpoint)) this.#gone.delete(endpoint);
   }
 
   /** Servers with draining destinations. */
@@ -291,6 +310,10 @@ export class ServersState extends ServerTrackers {
     this.connections.delete(key);
     this.destinations.wrote(key, undefined);
   }
+}
+
+function endpointOf({ destination: { address, port } }: OwnedDestination): string {
+  return endpointText(address, port);
 }
 
 /** The destinations of each virtual server in the kernel, and the servers on each address, by their keys. */
