@@ -158,6 +158,7 @@ export const NFTA_FIB_F_DADDR = 2;
 export const NFTA_REJECT_TYPE = 1;
 export const NFTA_REJECT_ICMP_CODE = 2;
 export const NFT_REJECT_ICMP_UNREACH = 0;
+export const NFT_REJECT_TCP_RST = 1;
 export const ICMP_PORT_UNREACH = 3;
 export const ICMPV6_PORT_UNREACH = 4;
 export const NFTA_CT_DREG = 1;

@@ -32,6 +32,7 @@ import {
   NFT_PAYLOAD_TRANSPORT_HEADER,
   NFT_REG_VERDICT,
   NFT_REJECT_ICMP_UNREACH,
+  NFT_REJECT_TCP_RST,
   NFT_RETURN,
   NFTA_BITWISE_DREG,
   NFTA_BITWISE_MASK,
@@ -120,7 +121,7 @@ export type DecodedExpression =
   | { readonly is: 'random'; readonly modulus: number; readonly offset: number; readonly to: Word }
   | { readonly is: 'dnat'; readonly address: Word; readonly port: Word }
   /** `count`: a counter of its own or a named one. */
-  | { readonly is: 'masquerade' | 'reject' | 'count' }
+  | { readonly is: 'masquerade' | 'reject' | 'reset tcp' | 'count' }
   | { readonly is: 'address type'; readonly of: 'saddr' | 'daddr'; readonly to: Word }
   | { readonly is: 'connection'; readonly key: 'state' | 'status'; readonly to: Word }
   | { readonly is: 'remember'; readonly set: string; readonly key: Word; readonly timeout: number }
@@ -271,6 +272,7 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
   },
 
   reject(fields, family) {
+    if (fields.number(NFTA_REJECT_TYPE) === NFT_REJECT_TCP_RST) return { is: 'reset tcp' };
     const code = fields.at(NFTA_REJECT_ICMP_CODE, 1);
     const ours = family === 'IPv4' ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH;
     const isOurs =

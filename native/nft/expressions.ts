@@ -31,6 +31,7 @@ import {
   NFT_REG_VERDICT,
   NFT_REG32_00,
   NFT_REJECT_ICMP_UNREACH,
+  NFT_REJECT_TCP_RST,
   NFT_RETURN,
   NFTA_BITWISE_DREG,
   NFTA_BITWISE_LEN,
@@ -261,6 +262,11 @@ export function reject(family: 'IPv4' | 'IPv6'): ExpressionWriter {
   return expression('reject', (data) =>
     data.u32be(NFTA_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH).u8(NFTA_REJECT_ICMP_CODE, code),
   );
+}
+
+/** `reject with tcp reset`. The kernel answers TCP alone (nf_reject_ipv4.c). */
+export function resetTcp(): ExpressionWriter {
+  return expression('reject', (data) => data.u32be(NFTA_REJECT_TYPE, NFT_REJECT_TCP_RST));
 }
 
 const CT = { state: NFT_CT_STATE, status: NFT_CT_STATUS } as const;

@@ -131,6 +131,7 @@ function familySettings(input: Omit<SettingsInput, 'sysctls'>): FamilySettings {
     masqueradeAll: config.masqueradeAll,
     localDetector: localDetector(config, node, family),
     nodeAddresses: ownAddresses(input),
+    ...(config.resetGone ? { refusesByReset: true } : {}),
   };
 }
 

@@ -124,6 +124,8 @@ function compiled(expression: Expression, family: Family): bytecode.ExpressionWr
       return bytecode.masquerade();
     case 'reject':
       return bytecode.reject(family);
+    case 'reset tcp':
+      return bytecode.resetTcp();
     case 'verdict':
       return bytecode.verdict(expression.verdict);
   }

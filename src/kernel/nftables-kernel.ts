@@ -35,7 +35,8 @@ export type Expression =
   | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
   | { readonly do: 'set-mark'; readonly from: Word }
   | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
-  | { readonly do: 'masquerade' | 'reject' }
+  /** `reject` answers that the port is unreachable; `reset tcp` answers a packet of TCP with a reset. */
+  | { readonly do: 'masquerade' | 'reject' | 'reset tcp' }
   | { readonly do: 'verdict'; readonly verdict: Verdict };
 
 /** A field of the packet, its connection or its addresses that `load` copies into words. */

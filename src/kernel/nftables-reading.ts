@@ -431,6 +431,7 @@ function expressionOf(decoded: DecodedExpression, family: Family): ReadExpressio
       return { do: 'translate', address: decoded.address, port: decoded.port };
     case 'masquerade':
     case 'reject':
+    case 'reset tcp':
     case 'count':
       return { do: decoded.is };
     case 'remember':

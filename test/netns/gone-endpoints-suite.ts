@@ -14,7 +14,7 @@ const POD_PORT = 8080;
 const PORT = 80;
 const NODE_PORT = 30_080;
 
-interface GoneOptions {
+export interface GoneOptions {
   readonly mode: 'iptables' | 'nftables' | 'ipvs';
   /** Milliseconds in which a client that is told nothing hangs: long enough for two tries of its kernel, which the first may need. */
   readonly hangs: number;

@@ -240,6 +240,7 @@ export class TableWalk {
         done.push({ state: after({ kind: 'masquerade' }, { ...state, masqueraded: true }), verdict: 'accept' });
         break;
       case 'reject':
+      case 'reset tcp':
         done.push({ state: after({ kind: 'reject' }), verdict: 'reject' });
         break;
       case 'verdict':

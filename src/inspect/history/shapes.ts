@@ -138,6 +138,7 @@ const shared = {
   masqueradeAll: z.boolean(),
   localDetector,
   nodeAddresses: z.array(address),
+  refusesByReset: z.exactOptional(z.literal(true)),
 };
 const nodePortAddresses = z.union([z.literal('all'), z.array(address)]);
 

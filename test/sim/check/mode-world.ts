@@ -36,6 +36,7 @@ export const config = (mode: ModeName): CheckedConfig => ({
   localhostNodePorts: true,
   bindAddress: undefined,
   countsConnections: false,
+  resetGone: false,
 });
 
 /** The kernel that each mode writes, in memory. A mode may take over from another one in them. */

@@ -19,6 +19,7 @@ export type CheckedConfig = Pick<
   | 'localhostNodePorts'
   | 'bindAddress'
   | 'countsConnections'
+  | 'resetGone'
 >;
 
 export interface Place {
@@ -34,14 +35,14 @@ export function settingsOf(mode: ModeName, family: Family, place: Place): ModeSe
   const { config, node, interfaces, serviceCidrs } = place;
   const ipvs = ipvsSettings({ config: config as Config, node, family, interfaces: interfacesOf(family, interfaces) });
   if (mode === 'ipvs') return { mode, settings: ipvs };
-  const { masqueradeBit, masqueradeAll, localDetector, nodeAddresses, nodePortCidrs } = ipvs;
+  const { excludeCidrs: _, scheduler: __, nodePortCidrs, ...ofFamily } = ipvs;
   const localhostNodePorts =
     mode === 'iptables' && family === 'IPv4' && config.localhostNodePorts && admitsLoopback(nodePortCidrs);
   const isServed = (address: Address) =>
     (localhostNodePorts || !isLoopback(address)) &&
     (nodePortCidrs === 'all' || nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
   const shared = {
-    ...{ family, masqueradeBit, masqueradeAll, localDetector, nodeAddresses },
+    ...ofFamily,
     nodePortAddresses: nodePortCidrs === 'all' ? 'all' : interfacesOf(family, interfaces).filter(isServed),
     // Only packets that conntrack finds invalid depend on it, and none of them is sent.
     dropInvalid: true,

@@ -170,8 +170,10 @@ function addNodePort(context: RenderContext, frontend: Frontend): void {
 /** The rule of a frontend without usable endpoints: it refuses if the Service has none, and drops if only other nodes have some. */
 function refusal(context: RenderContext, frontend: Frontend): Rule {
   const dropped = frontend.empty === 'drop';
+  const { port, settings } = context;
+  const byReset = settings.refusesByReset === true && port.protocol === 'TCP';
   const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
-  return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(context.port.family));
+  return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(port.family, byReset));
 }
 
 function addHealthPort(context: RenderContext): void {

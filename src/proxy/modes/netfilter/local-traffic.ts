@@ -17,6 +17,11 @@ export interface FamilySettings {
   readonly localDetector: LocalDetector;
   /** The node's own addresses: a source range that holds one lets the node itself in (docs/semantics.md 6.14). */
   readonly nodeAddresses: readonly Address[];
+  /**
+   * TCP is refused by a reset, so that a connection whose last endpoint is gone ends, too (`--reset-gone`). Absent: as kube-proxy refuses it,
+   * which ends an attempt to connect alone.
+   */
+  readonly refusesByReset?: true;
 }
 
 /** The match for traffic from pods of this node, or for all other traffic. */

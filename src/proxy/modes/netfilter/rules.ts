@@ -67,8 +67,9 @@ export function shareOf(part: number, whole: number): string {
 
 export const MASQUERADE = '-j MASQUERADE --random-fully';
 
-/** REJECT with its default answer, as iptables-save prints it for the family. */
-export function reject(family: 'IPv4' | 'IPv6'): string {
+/** REJECT with its default answer, as iptables-save prints it for the family. `byReset`: with a reset, for a rule of TCP. */
+export function reject(family: 'IPv4' | 'IPv6', byReset = false): string {
+  if (byReset) return '-j REJECT --reject-with tcp-reset';
   return `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;
 }
 

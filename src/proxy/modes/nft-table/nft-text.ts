@@ -79,6 +79,8 @@ class NftText {
       case 'masquerade':
       case 'reject':
         return expression.do;
+      case 'reset tcp':
+        return 'reject with tcp reset';
       case 'unknown':
         return `[${expression.name}]`;
     }

@@ -60,6 +60,7 @@ function expressionText(expression: ReadExpression): string {
       return `translate to address ${word(expression.address)}, port ${word(expression.port)}`;
     case 'masquerade':
     case 'reject':
+    case 'reset tcp':
     case 'count':
       return expression.do;
     case 'verdict': {

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { type Address, addressWidth, type Cidr } from '../../../base/address.ts';
 import type { Expression, Hook, NftRule, NftSet, Word } from '../../../kernel/nftables-kernel.ts';
 import type { FamilySettings, LocalDetector } from '../netfilter/local-traffic.ts';
-import { numberWord, rangeOf } from '../nft-table/element-bytes.ts';
+import { numberWord, protocolByte, rangeOf } from '../nft-table/element-bytes.ts';
 import type { NftChain } from '../nft-table/layout.ts';
 import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './table-layout.ts';
 
@@ -74,7 +74,7 @@ export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
     [GUARD, { rules: guardRules(settings) }],
     [REFUSALS, { rules: noEndpointsRules(settings) }],
     [CLUSTER_IPS, { rules: clusterIPRules() }],
-    [REFUSE, { rules: [{ text: 'refuse', expressions: [{ do: 'reject' }] }] }],
+    [REFUSE, { rules: refuseRules(settings) }],
   ];
   return new Map(chains.map(([name, chain]) => [name, { ...chain, rules: marked(chain.rules) }]));
 }
@@ -190,6 +190,15 @@ function noEndpointsRules(settings: NftablesSettings): NftRule[] {
     },
     nodePortRule('node ports', SETS.nodePortRefusals, settings),
   ];
+}
+
+function refuseRules({ refusesByReset }: NftablesSettings): NftRule[] {
+  const isTcp: Expression[] = [
+    load('protocol', 0),
+    { do: 'compare', from: 0, is: 'equal', value: protocolByte('TCP') },
+  ];
+  const reset: NftRule = { text: 'reset TCP', expressions: [...isTcp, { do: 'reset tcp' }] };
+  return [...(refusesByReset ? [reset] : []), { text: 'refuse', expressions: [{ do: 'reject' }] }];
 }
 
 /** An invalid packet would leave the node untranslated, and the client would reset the connection (k8s#74839). */
