@@ -71,6 +71,21 @@ describe('a removed destination', () => {
     assert.equal(made.rig.mode.isWaiting, false);
   });
 
+  it('with connections is deleted at once where its endpoint is gone (--reset-gone), and stays where it only left', async () => {
+    const made = await served(11, 12, 13);
+    made.rig.cache.noteGone(true);
+    for (const last of [11, 12]) made.kernel.connect(SERVER, at(last), 3);
+    const ended = { addresses: [at(11).address], conditions: { ready: false, serving: true, terminating: true } };
+    const ports = [{ name: '', port: 8080, protocol: 'TCP' }];
+    const of = { name: 'web-1', service: 'web', addressType: 'IPv4', ports } as const;
+    made.rig.put(slice({ ...of, endpoints: [ended, { addresses: [at(13).address] }] }));
+    await sync(made);
+    assert.deepEqual(weights(made), { '11': 0, '12': 0, '13': 1 });
+    made.rig.put(pods(13));
+    await sync(made);
+    assert.deepEqual(weights(made), { '12': 0, '13': 1 });
+  });
+
   it('gets weight 0 before its connections are read', async () => {
     const made = await served(11, 12);
     const seen: string[] = [];
