@@ -150,7 +150,7 @@ interface ChosenEndpoint {
 }
 
 /**
- * Chooses the endpoint of a new connection: at random, or with session affinity the one of the last connection. All clients have an address
+ * Chooses the endpoint of a new connection: at random, by the weights, or with session affinity the one of the last connection. All clients have an address
  * of this node, so affinity to a client holds all of them to one endpoint (KEP-6032), until no connection has begun for the affinity time.
  */
 export class Choice {
@@ -170,10 +170,20 @@ export class Choice {
     const now = clock.now();
     const isFresh = affinitySeconds > 0 && now - this.#since <= affinitySeconds * 1000;
     const last = isFresh ? left.find(({ text }) => text === this.#last) : undefined;
-    const endpoint = last ?? left[Math.floor(random() * left.length)];
+    const endpoint = last ?? drawn(left, random());
     if (endpoint === undefined) return undefined;
     this.#last = endpoint.text;
     this.#since = now;
     return { endpoint, hasOthers: left.length > 1 };
   }
+}
+
+/** `part`: at least 0, less than 1. undefined where there is none. */
+function drawn(endpoints: readonly Backend[], part: number): Backend | undefined {
+  let left = part * endpoints.reduce((sum, { weight = 1 }) => sum + weight, 0);
+  for (const endpoint of endpoints) {
+    left -= endpoint.weight ?? 1;
+    if (left < 0) return endpoint;
+  }
+  return endpoints.at(-1);
 }

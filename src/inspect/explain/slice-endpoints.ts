@@ -2,6 +2,7 @@
 
 import { endpointText } from '../../base/address.ts';
 import { isOfEndpoint, type JudgedEndpoint, judgeSlices } from '../../proxy/model/endpoint-uses.ts';
+import { BACKUP_ANNOTATION, WEIGHT_ANNOTATION } from '../../proxy/model/labels.ts';
 import {
   type Endpoint,
   type Fault,
@@ -81,12 +82,22 @@ function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: Slice
       return `its hint is for ${named('zone', endpoint.zoneHints)}, and this node is in zone ${node.zone}`;
     case 'node does not answer':
       return `ready by its slice; not used because its Node ${endpoint.nodeName} does not answer (--failover=confirm)`;
+    case 'standby':
+      return endpoint.isBackup === true
+        ? `a backup (${BACKUP_ANNOTATION}); not used while other endpoints are ready`
+        : `its weight is 0 (${WEIGHT_ANNOTATION}); not used while other endpoints are ready`;
     case 'not on this node':
       return `not on this node: ${subject.list === 'Local' ? policyField(subject) : 'the policy'} is Local`;
   }
 }
 
-function readyWords(endpoint: Endpoint, { list, port }: Subject, { node }: SliceFacts): string {
+/** With its weight where it has one of its own. */
+function readyWords(endpoint: Endpoint, subject: Subject, facts: SliceFacts): string {
+  const words = readyAs(endpoint, subject, facts);
+  return endpoint.weight === undefined ? words : `${words}; its weight is ${endpoint.weight}`;
+}
+
+function readyAs(endpoint: Endpoint, { list, port }: Subject, { node }: SliceFacts): string {
   if (list === 'Local') return 'ready, and on this node';
   const isHinted = endpoint.zoneHints.length + endpoint.nodeHints.length > 0;
   if (!isHinted || port.idleHints !== undefined) return endpoint.terminating ? 'ready (and terminating)' : 'ready';

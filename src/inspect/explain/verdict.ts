@@ -242,10 +242,10 @@ function relayedVerdict(input: DropInput & { readonly subject: Subject }): Packe
       ? `to ${first?.text}, the only endpoint in use of Service ${service}`
       : `to one of ${countText(endpoints.length, 'endpoint')} of Service ${service}`;
   const sentence = `The relay of the agent takes the connection in user space and passes it on ${which}, which sees an address of this node.`;
-  const share = 1 / endpoints.length;
-  const explained = endpoints.map(({ text }) => ({
+  const all = endpoints.reduce((sum, { weight = 1 }) => sum + weight, 0);
+  const explained = endpoints.map(({ text, weight = 1 }) => ({
     endpoint: text,
-    share,
+    share: weight / all,
     masqueraded: true,
     why: RELAYED,
     steps: [],

@@ -137,12 +137,13 @@ class Anonymizer {
     return { ...delta, key, delta: { set, endpoints: { ...inner.endpoints, between } } };
   }
 
-  #endpoint([address, conditions, node, zones, nodes]: PackedEndpoint): PackedEndpoint {
+  #endpoint([address, conditions, node, zones, nodes, weight]: PackedEndpoint): PackedEndpoint {
     const names = this.#names;
     const replaced = this.#addresses.address(address);
-    const name = node === undefined ? '' : names.of('node', node);
+    const name = node === undefined || node === '' ? '' : names.of('node', node);
     const zoneHints = (zones ?? []).map((zone) => names.of('zone', zone));
     const nodeHints = (nodes ?? []).map((hint) => names.of('node', hint));
+    if (weight !== undefined) return [replaced, conditions, name, zoneHints, nodeHints, weight];
     if (nodes !== undefined) return [replaced, conditions, name, zoneHints, nodeHints];
     if (zones !== undefined) return [replaced, conditions, name, zoneHints];
     return node === undefined ? [replaced, conditions] : [replaced, conditions, name];

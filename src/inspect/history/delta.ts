@@ -34,8 +34,8 @@ export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | 'i
 }
 
 /**
- * The address, the sum of 1 for ready, 2 for serving and 4 for terminating, the node, and the hints of zones and of nodes. Empty values at the
- * end are left out.
+ * The address, the sum of 1 for ready, 2 for serving, 4 for terminating and 8 for a backup, the node, the hints of zones and of nodes, and the
+ * weight. Empty values at the end are left out.
  */
 export type PackedEndpoint = readonly [
   address: Endpoint['address'],
@@ -43,6 +43,7 @@ export type PackedEndpoint = readonly [
   nodeName?: string,
   zoneHints?: readonly string[],
   nodeHints?: readonly string[],
+  weight?: number,
 ];
 
 export interface PackedSlice extends Omit<Slice, 'endpoints' | 'key'> {
@@ -104,8 +105,9 @@ function unpackSlice(key: SliceKey, { service, family, ports, endpoints }: Packe
   return { key, service, family, ports, endpoints: endpoints.map(unpackEndpoint) };
 }
 
-function packEndpoint({ address, nodeName, zoneHints, nodeHints, ...is }: Endpoint): PackedEndpoint {
-  const conditions = (is.ready ? 1 : 0) + (is.serving ? 2 : 0) + (is.terminating ? 4 : 0);
+function packEndpoint({ address, nodeName, zoneHints, nodeHints, weight, ...is }: Endpoint): PackedEndpoint {
+  const conditions = (is.ready ? 1 : 0) + (is.serving ? 2 : 0) + (is.terminating ? 4 : 0) + (is.isBackup ? 8 : 0);
+  if (weight !== undefined) return [address, conditions, nodeName, zoneHints, nodeHints, weight];
   if (nodeHints.length > 0) return [address, conditions, nodeName, zoneHints, nodeHints];
   if (zoneHints.length > 0) return [address, conditions, nodeName, zoneHints];
   return nodeName === '' ? [address, conditions] : [address, conditions, nodeName];
@@ -115,9 +117,11 @@ function packEndpoint({ address, nodeName, zoneHints, nodeHints, ...is }: Endpoi
 const NO_NAMES: readonly string[] = [];
 
 function unpackEndpoint(packed: PackedEndpoint): Endpoint {
-  const [address, conditions, nodeName = '', zoneHints = NO_NAMES, nodeHints = NO_NAMES] = packed;
+  const [address, conditions, nodeName = '', zoneHints = NO_NAMES, nodeHints = NO_NAMES, weight] = packed;
   const has = (bit: number) => (conditions & bit) !== 0;
-  return { address, ready: has(1), serving: has(2), terminating: has(4), nodeName, zoneHints, nodeHints };
+  const endpoint = { address, ready: has(1), serving: has(2), terminating: has(4), nodeName, zoneHints, nodeHints };
+  if (weight === undefined && !has(8)) return endpoint;
+  return { ...endpoint, ...(weight === undefined ? {} : { weight }), ...(has(8) ? { isBackup: true } : {}) };
 }
 
 /** Throws DeltaMismatch when the delta does not fit the value. */

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
 import type { Drift } from '../../proxy/model/drift.ts';
 import { schedulerProblem } from '../../proxy/model/ipvs-scheduler.ts';
+import { MAX_WEIGHT } from '../../proxy/model/objects.ts';
 import { driftSchema } from '../wire/history.ts';
 
 /** Only characters that Kubernetes allows: namespaces, names and zones become parts of rules. */
@@ -53,7 +54,8 @@ const service = z.object({
 });
 
 const names = z.exactOptional(z.array(name));
-const endpoint = z.tuple([address, count, z.exactOptional(z.union([name, z.literal('')])), names, names]);
+const nodeName = z.exactOptional(z.union([name, z.literal('')]));
+const endpoint = z.tuple([address, count, nodeName, names, names, z.exactOptional(count.max(MAX_WEIGHT))]);
 
 const sliceHead = z.object({
   service: key,

@@ -38,7 +38,7 @@ export const sliceSchema = z.object({
       use: z
         .enum([
           ...(['ready', 'draining', 'replaced by ready ones', 'terminating', 'not ready'] as const),
-          ...(['hinted for other nodes', 'hinted for other zones', 'node does not answer'] as const),
+          ...(['hinted for other nodes', 'hinted for other zones', 'node does not answer', 'standby'] as const),
           ...(['not on this node', 'duplicate', 'no such port', 'set aside'] as const),
         ])
         .describe('the reason in short, for programs'),

@@ -17,15 +17,14 @@ const FLAGS: ReadonlyMap<string, number> = new Map([
 const DEFAULT_FLAGS: ReadonlyMap<string, readonly string[]> = new Map([['mh', ['mh-port']]]);
 
 /**
- * The schedulers of the kernel, each with the endpoint of a new connection as the end of a sentence. Every endpoint of a Service has weight 1,
- * and a virtual server has one address (net/netfilter/ipvs/ip_vs_*.c).
+ * The schedulers of the kernel, each with the endpoint of a new connection as the end of a sentence. A virtual server has one address (net/netfilter/ipvs/ip_vs_*.c).
  */
 const CHOICES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     rr: 'gives connections to the endpoints in turn',
-    wrr: 'gives connections to the endpoints in turn, as rr does, because all have the same weight',
+    wrr: 'gives connections to the endpoints in turn, by their weights',
     lc: 'takes the endpoint with the fewest connections',
-    wlc: 'takes the endpoint with the fewest connections, as lc does, because all have the same weight',
+    wlc: 'takes the endpoint with the fewest connections for its weight',
     lblc: 'stays with one endpoint as long as that is not overloaded, because the Service has one address',
     lblcr: 'stays with a set of endpoints, which grows while those are overloaded, because the Service has one address',
     dh: 'takes the same endpoint for all connections, because it goes by the address of the Service',
@@ -71,6 +70,18 @@ export function schedulerOf(text: SchedulerText): Scheduler {
   const [name = '', ...flags] = text.split(',');
   const chosen = flags.length > 0 ? flags : (DEFAULT_FLAGS.get(name) ?? []);
   return { name, flags: chosen.reduce((bits, flag) => bits | (FLAGS.get(flag) ?? 0), 0) };
+}
+
+/** Schedulers that take all weights as equal, and those that do the same with weights. */
+const WEIGHTED: ReadonlyMap<string, string> = new Map([
+  ['rr', 'wrr'],
+  ['lc', 'wlc'],
+]);
+
+/** The scheduler of a server: where its endpoints have weights, the one that counts them. */
+export function schedulerFor(text: SchedulerText, hasWeights: boolean): Scheduler {
+  const { name, flags } = schedulerOf(text);
+  return { name: hasWeights ? (WEIGHTED.get(name) ?? name) : name, flags };
 }
 
 /** The problem of a text as the end of a sentence; undefined for none. */

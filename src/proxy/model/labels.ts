@@ -55,6 +55,12 @@ export const TOPOLOGY_ANNOTATIONS = [
 /** On a Service: its scheduler in IPVS mode, as `SchedulerText`. */
 export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 
+/** On an EndpointSlice: the weight of its endpoints, a number or an object of addresses with numbers (docs/traffic.md). */
+export const WEIGHT_ANNOTATION = 'slicewire.dev/weight';
+
+/** On an EndpointSlice: its endpoints are used where no other one is ready, if `true`. */
+export const BACKUP_ANNOTATION = 'slicewire.dev/backup';
+
 /** On a Node: another value than before tells the agent to try a takeover again that it took back. */
 export const TAKEOVER_ANNOTATION = 'slicewire.dev/takeover';
 

@@ -77,7 +77,15 @@ export interface Endpoint {
   readonly nodeName: string;
   readonly zoneHints: readonly string[];
   readonly nodeHints: readonly string[];
+  /** 0 to `MAX_WEIGHT`; absent for `USUAL_WEIGHT` (docs/traffic.md). */
+  readonly weight?: number;
+  /** It is used where no other endpoint is ready. */
+  readonly isBackup?: true;
 }
+
+/** The weight of an endpoint whose slice says nothing. */
+export const USUAL_WEIGHT = 100;
+export const MAX_WEIGHT = 1000;
 
 /** An EndpointSlice. */
 export interface Slice {

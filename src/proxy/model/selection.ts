@@ -18,6 +18,8 @@ export type EndpointUse =
   | 'hinted for other zones'
   /** It is ready by its slice, and its Node does not answer this one (docs/semantics.md 3.6). */
   | 'node does not answer'
+  /** It is a backup, or its weight is 0, and another endpoint is ready (docs/traffic.md). */
+  | 'standby'
   /** Policy Local: its slice names another node, or none. */
   | 'not on this node';
 
@@ -50,6 +52,8 @@ export interface Selection {
   readonly idleHints: IdleHints | undefined;
   /** Ready endpoints that get no new connections, because their Node does not answer. */
   readonly held: ReadonlySet<Endpoint>;
+  /** Ready endpoints that get none because others are ready, which are no backups and have a weight. */
+  readonly standby: ReadonlySet<Endpoint>;
 }
 
 /** Hints without an effect on this node: their zones, and the reason. */
@@ -65,26 +69,27 @@ const NOTHING: Selection = {
   topology: 'none',
   idleHints: undefined,
   held: new Set(),
+  standby: new Set(),
 };
 
 /** The input with the endpoints that are held back. */
-type Judged = Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'> & { readonly held: ReadonlySet<Endpoint> };
+type Judged = Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'> & Pick<Selection, 'held' | 'standby'>;
 
 /** Selects the endpoints of one Service port, in the order of the input. */
 export function selectEndpoints(request: SelectionInput): Selection {
   if (request.endpoints.length === 0) return NOTHING;
-  const held = ejected(request.endpoints, request.suspects);
-  const input = { ...request, held };
+  const input = judged(request);
+  const { held, standby } = input;
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
   const usesLocal =
     input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
   const topology = usesCluster ? topologyMode(input) : 'none';
   const idleHints = usesCluster && topology === 'none' ? idleHintsOf(input) : undefined;
   const cluster = usesCluster ? select(input, 'Cluster', topology) : [];
-  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints, held };
+  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints, held, standby };
   const hasAny =
     cluster.length > 0 || input.endpoints.some(({ endpoint }) => isReady(endpoint) || isDraining(endpoint));
-  return { cluster, local: select(input, 'Local', topology), hasAny, topology, idleHints, held };
+  return { cluster, local: select(input, 'Local', topology), hasAny, topology, idleHints, held, standby };
 }
 
 /**
@@ -95,22 +100,30 @@ export function judge(
   request: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone' | 'suspects'>,
   policy: TrafficPolicy,
 ): (endpoint: Endpoint) => EndpointUse {
-  const input = { ...request, held: ejected(request.endpoints, request.suspects) };
+  const input = judged(request);
   return useOfEach(input, policy, topologyMode(input));
 }
 
+function judged<T extends Pick<SelectionInput, 'endpoints' | 'suspects'>>(
+  request: T,
+): T & Pick<Selection, 'held' | 'standby'> {
+  const standby = standbyOf(request.endpoints);
+  const others = standby.size === 0 ? request.endpoints : request.endpoints.filter((e) => !standby.has(e.endpoint));
+  return { ...request, held: ejected(others, request.suspects), standby };
+}
+
 function useOfEach(
-  { endpoints, nodeName, zone, held }: Judged,
+  { endpoints, nodeName, zone, held, standby }: Judged,
   policy: TrafficPolicy,
   topology: Topology,
 ): (endpoint: Endpoint) => EndpointUse {
   if (policy === 'Cluster') {
     // Hints count only where they name a ready endpoint.
     const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
-    return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady, held });
+    return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady, held, standby });
   }
   const hasReady = endpoints.some(({ endpoint }) => isHere(endpoint, nodeName) && isReady(endpoint));
-  return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady });
+  return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady, standby });
 }
 
 // The decision about one endpoint, with its reason (docs/semantics.md 3.4). Selection and explanation share it, so they cannot differ.
@@ -124,6 +137,7 @@ interface UseContext {
   readonly hasReady: boolean;
   /** Endpoints that are held back (`ejected`). */
   readonly held: ReadonlySet<Endpoint>;
+  readonly standby: ReadonlySet<Endpoint>;
 }
 
 export function isUsed(use: EndpointUse): boolean {
@@ -149,7 +163,8 @@ export function isHere({ nodeName }: Endpoint, here: string): boolean {
  */
 function useUnderCluster(endpoint: Endpoint, context: UseContext): EndpointUse {
   if (!isReady(endpoint)) return unreadyUse(endpoint, context);
-  const { topology, nodeName, zone, held } = context;
+  const { topology, nodeName, zone, held, standby } = context;
+  if (standby.has(endpoint)) return 'standby';
   if (held.has(endpoint)) return 'node does not answer';
   if (topology === 'same-node' && !endpoint.nodeHints.includes(nodeName)) return 'hinted for other nodes';
   if (topology === 'same-zone' && !endpoint.zoneHints.includes(zone)) return 'hinted for other zones';
@@ -159,7 +174,8 @@ function useUnderCluster(endpoint: Endpoint, context: UseContext): EndpointUse {
 /** Policy Local does the same with endpoints on this node. Hints never apply (docs/semantics.md 3.2), and this node answers itself. */
 function useUnderLocal(endpoint: Endpoint, context: Omit<UseContext, 'held'>): EndpointUse {
   if (!isHere(endpoint, context.nodeName)) return 'not on this node';
-  return isReady(endpoint) ? 'ready' : unreadyUse(endpoint, context);
+  if (!isReady(endpoint)) return unreadyUse(endpoint, context);
+  return context.standby.has(endpoint) ? 'standby' : 'ready';
 }
 
 function unreadyUse(endpoint: Endpoint, { hasReady }: Pick<UseContext, 'hasReady'>): EndpointUse {
@@ -208,14 +224,27 @@ function idleHintsOf(input: Judged): IdleHints | undefined {
   return { zones: `${named.join(',')}${more > 0 ? ` and ${more} more` : ''}`, why };
 }
 
-/** Ready endpoints that are not held back. */
-function readyOf({ endpoints, held }: Judged): PortEndpoint[] {
-  return endpoints.filter(({ endpoint }) => isReady(endpoint) && !held.has(endpoint));
+/** Ready endpoints that are not held back, and no standby. */
+function readyOf({ endpoints, held, standby }: Judged): PortEndpoint[] {
+  return endpoints.filter(({ endpoint }) => isReady(endpoint) && !held.has(endpoint) && !standby.has(endpoint));
 }
 
 // Endpoints that get no new connections because their Node does not answer (docs/semantics.md 3.6, k8s#101101).
 
 const NONE: ReadonlySet<Endpoint> = new Set();
+
+/** Whether an endpoint is for the time when no other one is ready: it is a backup, or its weight is 0. */
+function isSpare({ isBackup, weight }: Endpoint): boolean {
+  return isBackup === true || weight === 0;
+}
+
+/** The ready spare endpoints of a Service port and family, where another endpoint is ready, on whatever node. A backup with a weight comes before those without one. */
+function standbyOf(endpoints: readonly PortEndpoint[]): ReadonlySet<Endpoint> {
+  if (!endpoints.some(({ endpoint }) => isSpare(endpoint))) return NONE;
+  const ready = endpoints.filter(({ endpoint }) => isReady(endpoint)).map(({ endpoint }) => endpoint);
+  const isFirst = [(one: Endpoint) => !isSpare(one), (one: Endpoint) => one.weight !== 0].find((is) => ready.some(is));
+  return isFirst === undefined ? NONE : new Set(ready.filter((one) => !isFirst(one)));
+}
 
 /**
  * The endpoints of a Service port and family that are held back. `endpoints` are sorted by `ip:port`, so that every node holds the same

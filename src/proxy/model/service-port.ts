@@ -12,7 +12,14 @@ import {
 } from '../../base/address.ts';
 import { type EndpointsByPort, MAX_PAIRS, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { SchedulerText } from './ipvs-scheduler.ts';
-import type { Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
+import {
+  type Service,
+  type ServiceKey,
+  type ServicePortSpec,
+  type Slice,
+  type TrafficPolicy,
+  USUAL_WEIGHT,
+} from './objects.ts';
 import { type IdleHints, isHere, type Selection, selectEndpoints } from './selection.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
@@ -36,6 +43,8 @@ export interface Backend {
   readonly text: string;
   /** It runs on this node, or its node is unknown: by every frontend it can reach itself (docs/semantics.md 7.7). */
   readonly hairpin: boolean;
+  /** Its part of new connections, of the sum of all weights of its list; absent in a list whose endpoints get equal parts (docs/traffic.md). */
+  readonly weight?: number;
 }
 
 /** `namespace/name[:port]/PROTOCOL/family`: the unit of the model's changes. */
@@ -181,7 +190,6 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
   }
   const healthCheckNodePort = healthCheckPort(service);
   const id = spec.name === '' ? service.key : `${service.key}:${spec.name}`;
-  const toBackend = (e: PortEndpoint) => backend(e, location.nodeName);
   return {
     key: `${id}/${spec.protocol}/${family}`,
     id,
@@ -189,15 +197,15 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     family,
     protocol: spec.protocol,
     frontends,
-    cluster: selection.cluster.map(toBackend),
-    local: selection.local.map(toBackend),
+    cluster: backends(selection.cluster, location.nodeName),
+    local: backends(selection.local, location.nodeName),
     hasAny: selection.hasAny,
     internalPolicy,
     externalPolicy,
     affinitySeconds: service.affinitySeconds,
     sourceRanges: rangesOf(service, family),
     healthCheckNodePort,
-    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(ofPort, location.nodeName),
+    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(ofPort, location.nodeName, selection),
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(ofPort, location.nodeName, selection) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(ofPort, selection),
@@ -235,17 +243,32 @@ function alsoAnswering(endpoints: readonly PortEndpoint[], selection: Selection)
   return answering.filter((e) => !selected.has(e)).map(({ text }) => text);
 }
 
-function backend(e: PortEndpoint, nodeName: string): Backend {
-  const { address, nodeName: at } = e.endpoint;
-  return { address, port: e.port, text: e.text, hairpin: at === '' || at === nodeName };
+function backends(list: readonly PortEndpoint[], nodeName: string): Backend[] {
+  const first = weightOf(list[0]);
+  const isEven = list.every((e) => weightOf(e) === first);
+  return list.map((e) => {
+    const { address, nodeName: at } = e.endpoint;
+    const backend = { address, port: e.port, text: e.text, hairpin: at === '' || at === nodeName };
+    return isEven ? backend : { ...backend, weight: weightOf(e) };
+  });
+}
+
+function weightOf(e: PortEndpoint | undefined): number {
+  return e?.endpoint.weight ?? USUAL_WEIGHT;
 }
 
 function healthCheckPort({ type, externalTrafficPolicy, healthCheckNodePort }: Service): number {
   return type === 'LoadBalancer' && externalTrafficPolicy === 'Local' ? healthCheckNodePort : 0;
 }
 
-function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
-  const ready = endpoints.filter((e) => e.endpoint.ready && isHere(e.endpoint, nodeName));
+function readyLocal(
+  endpoints: readonly PortEndpoint[],
+  nodeName: string,
+  { standby }: Pick<Selection, 'standby'>,
+): Address[] {
+  const ready = endpoints.filter(
+    ({ endpoint }) => endpoint.ready && isHere(endpoint, nodeName) && !standby.has(endpoint),
+  );
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 

@@ -7,6 +7,7 @@ import { type Address, cidrContains, familyOf, isLoopback } from '../../../src/b
 import type { Fate, Packet } from '../../../src/inspect/explain/packet.ts';
 import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
+import { inSlots } from '../../../src/proxy/model/slots.ts';
 import type { IptablesSettings } from '../../../src/proxy/modes/iptables/static-chains.ts';
 import type { IpvsSettings } from '../../../src/proxy/modes/ipvs/static-chains.ts';
 import { isEverybodyLocal } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
@@ -186,10 +187,12 @@ interface Balance {
   readonly masquerades: boolean;
 }
 
-/** Equal shares, unless a backend remembers the sender (docs/semantics.md 7.8, 7.9). */
+/** Shares by the weights, equal without any, unless a backend remembers the sender (docs/semantics.md 7.8, 7.9). */
 function balanced(packet: Packet, { port, backends, masquerades }: Balance, input: OracleInput): Expectation[] {
   const known = port.affinitySeconds > 0 ? backends.find((backend) => input.remembers(port, backend)) : undefined;
   const chosen = known === undefined ? backends : [known];
+  const parts = partsOf(chosen, input.mode);
+  const all = parts.values().reduce((sum, part) => sum + part, 0);
   return chosen.map((backend) => {
     const { text, address } = backend;
     // What comes in and has arrived at an endpoint on an address of the node is not sent on, and keeps its source.
@@ -199,9 +202,20 @@ function balanced(packet: Packet, { port, backends, masquerades }: Balance, inpu
       kind: 'balanced',
       backend: text,
       masqueraded: !hasArrived && (masquerades || reachesItself),
-      probability: 1 / chosen.length,
+      probability: (parts.get(backend) ?? 0) / all,
     };
   });
+}
+
+/** By the weights; nftables mode rounds them to whole slots (`test/proxy/model/slots.test.ts` bounds the difference). */
+function partsOf(backends: readonly Backend[], { mode }: ModeSettings): ReadonlyMap<Backend, number> {
+  if (mode !== 'nftables' || backends[0]?.weight === undefined)
+    return new Map(backends.map((backend) => [backend, backend.weight ?? 1]));
+  return new Map(
+    Map.groupBy(inSlots(backends), (backend) => backend)
+      .entries()
+      .map(([backend, slots]) => [backend, slots.length]),
+  );
 }
 
 /**

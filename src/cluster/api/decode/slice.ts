@@ -17,6 +17,7 @@ import {
   readProtocol,
 } from './checks.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
+import { withTraffic } from './traffic.ts';
 
 /** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): Extract<SourceEvent, { readonly kind: 'slice' }> {
@@ -76,7 +77,7 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
     service: `${namespace}/${service}`,
     family,
     ports: readPorts(api.ports ?? [], faults),
-    endpoints: readEndpoints(api.endpoints ?? [], family, faults),
+    endpoints: withTraffic(readEndpoints(api.endpoints ?? [], family, faults), api.metadata.annotations, faults),
   };
 }
 

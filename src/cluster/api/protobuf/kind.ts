@@ -1,11 +1,13 @@
 /** Lists, events of watches, and Status objects in protobuf, with the envelope and the metadata that all objects have. */
 import {
+  BACKUP_ANNOTATION,
   HEADLESS_LABEL,
   INITIAL_EVENTS_END,
   IPVS_SCHEDULER_ANNOTATION,
   PROXY_NAME_LABEL,
   SERVICE_NAME_LABEL,
   TRIGGER_ANNOTATION,
+  WEIGHT_ANNOTATION,
 } from '../../../proxy/model/labels.ts';
 import {
   addEntry,
@@ -20,7 +22,13 @@ import {
 
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
-const ANNOTATIONS = [TRIGGER_ANNOTATION, INITIAL_EVENTS_END, IPVS_SCHEDULER_ANNOTATION].map(asKey);
+const ANNOTATIONS = [
+  TRIGGER_ANNOTATION,
+  INITIAL_EVENTS_END,
+  IPVS_SCHEDULER_ANNOTATION,
+  WEIGHT_ANNOTATION,
+  BACKUP_ANNOTATION,
+].map(asKey);
 
 /** ObjectMeta of k8s.io/apimachinery meta/v1: the fields that are read. */
 export class ObjectMeta {

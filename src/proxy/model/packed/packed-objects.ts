@@ -91,6 +91,8 @@ const TERMINATING = 4;
 const HAS_ZONES = 8;
 const HAS_NODES = 16;
 const HAS_NODE = 32;
+const HAS_WEIGHT = 64;
+const IS_BACKUP = 128;
 /** Forms of a slice's name. */
 const OF_SERVICE = 0;
 const OTHER = 1;
@@ -113,20 +115,23 @@ export function packSlice(slice: Slice, names: Names, version = ''): Packed<Slic
 }
 
 function packEndpoint(endpoint: Endpoint, names: Names): void {
-  const { address, ready, serving, terminating, nodeName, zoneHints, nodeHints } = endpoint;
+  const { address, ready, serving, terminating, nodeName, zoneHints, nodeHints, weight, isBackup } = endpoint;
   packer.byte(
     (ready ? READY : 0) |
       (serving ? SERVING : 0) |
       (terminating ? TERMINATING : 0) |
       (zoneHints.length > 0 ? HAS_ZONES : 0) |
       (nodeHints.length > 0 ? HAS_NODES : 0) |
-      (nodeName === '' ? 0 : HAS_NODE),
+      (nodeName === '' ? 0 : HAS_NODE) |
+      (weight === undefined ? 0 : HAS_WEIGHT) |
+      (isBackup === undefined ? 0 : IS_BACKUP),
   );
   packer.address(address);
   const number = (name: string) => packer.number(names.number(name));
   if (nodeName !== '') number(nodeName);
   if (zoneHints.length > 0) packer.list(zoneHints, number);
   if (nodeHints.length > 0) packer.list(nodeHints, number);
+  if (weight !== undefined) packer.number(weight);
 }
 
 export function unpackSlice(service: ServiceKey, packed: Packed<Slice>, names: Names): Slice {
@@ -149,6 +154,8 @@ function slicePort(from: Unpacker): SlicePort {
 }
 
 const NO_NAMES: readonly string[] = Object.freeze([]);
+const NOTHING = Object.freeze({});
+const BACKUP = Object.freeze({ isBackup: true } as const);
 
 function endpointFrom(from: Unpacker, names: Names): Endpoint {
   const bits = from.byte();
@@ -162,6 +169,8 @@ function endpointFrom(from: Unpacker, names: Names): Endpoint {
     nodeName: has(HAS_NODE) ? name() : '',
     zoneHints: has(HAS_ZONES) ? from.list(name) : NO_NAMES,
     nodeHints: has(HAS_NODES) ? from.list(name) : NO_NAMES,
+    ...(has(HAS_WEIGHT) ? { weight: from.number() } : NOTHING),
+    ...(has(IS_BACKUP) ? BACKUP : NOTHING),
   };
 }
 

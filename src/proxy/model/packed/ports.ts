@@ -28,6 +28,7 @@ const HAS_MORE = 128;
 const HAS_TARGETS = 1;
 const HAS_HINTS = 2;
 const HAS_SCHEDULER = 4;
+const HAS_WEIGHTS = 8;
 
 export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfService> {
   packer.begin();
@@ -42,7 +43,8 @@ function packPort(port: ServicePort): void {
   const more =
     (flowTargets === undefined ? 0 : HAS_TARGETS) |
     (idleHints === undefined ? 0 : HAS_HINTS) |
-    (ipvsScheduler === undefined ? 0 : HAS_SCHEDULER);
+    (ipvsScheduler === undefined ? 0 : HAS_SCHEDULER) |
+    (hasWeights(port.cluster) || hasWeights(port.local) ? HAS_WEIGHTS : 0);
   const isRare = more + port.affinitySeconds + port.healthCheckNodePort + readyLocal.length + alsoAnswering.length > 0;
   packer.byte(
     PROTOCOLS.indexOf(port.protocol) |
@@ -68,6 +70,7 @@ function packPort(port: ServicePort): void {
   if (flowTargets !== undefined) packTargets(flowTargets);
   if (idleHints !== undefined) packHints(idleHints);
   if (ipvsScheduler !== undefined) packer.text(ipvsScheduler);
+  if ((more & HAS_WEIGHTS) !== 0) for (const list of [port.cluster, port.local]) packer.list(list, packWeight);
 }
 
 function packFrontend({ role, address, port, policy, empty }: Frontend): void {
@@ -79,6 +82,14 @@ function packFrontend({ role, address, port, policy, empty }: Frontend): void {
 function packBackend({ address, port, hairpin }: Backend): void {
   packer.address(address);
   packer.number(port * 2 + (hairpin ? 1 : 0));
+}
+
+function hasWeights([first]: readonly Backend[]): boolean {
+  return first?.weight !== undefined;
+}
+
+function packWeight({ weight = 0 }: Backend): void {
+  packer.number(weight);
 }
 
 function packTargets({ all, local }: FlowTargets): void {
@@ -103,7 +114,7 @@ function portFrom(from: Unpacker, service: ServiceKey): ServicePort {
   const id = name === '' ? service : `${service}:${name}`;
   const family: Family = has(IPV6) ? 'IPv6' : 'IPv4';
   const protocol = PROTOCOLS[bits & 3] ?? 'TCP';
-  return {
+  const port = {
     key: `${id}/${protocol}/${family}`,
     id,
     service,
@@ -116,8 +127,22 @@ function portFrom(from: Unpacker, service: ServiceKey): ServicePort {
     internalPolicy: policy(INTERNAL_LOCAL),
     externalPolicy: policy(EXTERNAL_LOCAL),
     sourceRanges: has(HAS_RANGES) ? from.list(() => from.text() as Cidr) : undefined,
-    ...(has(HAS_MORE) ? moreFrom(from) : NO_MORE),
   };
+  if (!has(HAS_MORE)) return { ...port, ...NO_MORE };
+  const { weights, ...more } = moreFrom(from);
+  if (weights === undefined) return { ...port, ...more };
+  const { cluster, local } = port;
+  return {
+    ...port,
+    ...more,
+    cluster: cluster.map((backend, i) => weighted(backend, weights.cluster[i])),
+    local: local.map((backend, i) => weighted(backend, weights.local[i])),
+  };
+}
+
+/** A list without weights has 0 for each. */
+function weighted(backend: Backend, weight = 0): Backend {
+  return weight === 0 ? backend : { ...backend, weight };
 }
 
 type More = Pick<
@@ -140,9 +165,15 @@ const NO_MORE: More = {
   idleHints: undefined,
 };
 
-function moreFrom(from: Unpacker): More {
+interface Weights {
+  readonly cluster: readonly number[];
+  readonly local: readonly number[];
+}
+
+function moreFrom(from: Unpacker): More & { readonly weights?: Weights } {
   const bits = from.byte();
   const texts = () => from.list(() => from.text());
+  const numbers = () => from.list(() => from.number());
   return {
     affinitySeconds: from.number(),
     healthCheckNodePort: from.number(),
@@ -151,6 +182,7 @@ function moreFrom(from: Unpacker): More {
     flowTargets: (bits & HAS_TARGETS) === 0 ? undefined : { all: texts(), local: texts() },
     idleHints: (bits & HAS_HINTS) === 0 ? undefined : { zones: from.text(), why: from.text() },
     ...((bits & HAS_SCHEDULER) === 0 ? {} : { ipvsScheduler: from.text() }),
+    ...((bits & HAS_WEIGHTS) === 0 ? {} : { weights: { cluster: numbers(), local: numbers() } }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { type Address, type Cidr, cidrContains } from '../../../base/address.ts';
 import type { Destination, Server } from '../../../kernel/ipvs-kernel.ts';
-import { schedulerOf } from '../../model/ipvs-scheduler.ts';
+import { schedulerFor } from '../../model/ipvs-scheduler.ts';
 import type { Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, serviceChains } from '../netfilter/balancer.ts';
 import { socketKey } from '../netfilter/key-space.ts';
@@ -140,7 +140,8 @@ function addNodePort(context: RenderContext, frontend: Frontend, addresses: read
 function addServer(context: RenderContext, frontend: Frontend, address: Address): Server {
   const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
-  const { name, flags } = schedulerOf(port.ipvsScheduler ?? settings.scheduler);
+  const backends = frontend.policy === 'Local' ? port.local : port.cluster;
+  const { name, flags } = schedulerFor(port.ipvsScheduler ?? settings.scheduler, backends[0]?.weight !== undefined);
   const server: Server = {
     protocol: port.protocol,
     address,
@@ -149,8 +150,7 @@ function addServer(context: RenderContext, frontend: Frontend, address: Address)
     flags: (sticky ? PERSISTENT : 0) | flags,
     timeout: port.affinitySeconds,
   };
-  const backends = frontend.policy === 'Local' ? port.local : port.cluster;
-  const destinations = backends.map((backend) => ({ address: backend.address, port: backend.port, weight: 1 }));
+  const destinations = backends.map(({ address, port: number, weight = 1 }) => ({ address, port: number, weight }));
   context.servers.push({ server, destinations, isNodePort: frontend.role === 'node-port' });
   const entry = serverEntry(server);
   addEntry(context, 'KUBE-IPVS-SERVERS', entry);

@@ -4,6 +4,7 @@
  * and so that a client keeps its endpoint when the mode changes. Pure.
  */
 import type { Family, Protocol } from '../../../base/address.ts';
+import { mixedHash } from '../../../base/hash.ts';
 import { compact } from '../../model/objects.ts';
 import type { Backend, ServicePort } from '../../model/service-port.ts';
 import { shortHash } from './key-space.ts';
@@ -64,12 +65,14 @@ function mine({ port }: BalancerDraft, ...parts: (string | undefined)[]): Rule {
   return rule(parts, port.service);
 }
 
-/** Rules that choose one backend, each with the same probability. */
+/** Rules that choose one backend, each with the same probability, or by their weights. */
 function addEndpoints(draft: BalancerDraft, rules: Rule[], backends: readonly Backend[]): void {
   const { protocol: name, id, affinitySeconds } = draft.port;
+  let left = weightOf(backends);
   for (const [i, backend] of backends.entries()) {
-    const left = backends.length - i;
-    const chance = left > 1 ? oneIn(left) : undefined;
+    const { weight = 1 } = backend;
+    const chance = i === backends.length - 1 ? undefined : weight === 1 ? oneIn(left) : shareOf(weight, left);
+    left -= weight;
     // One comment names the owner of the chain: a comment on every endpoint makes each load and change a fifth slower.
     const words = rules.length === 0 ? comment(id) : undefined;
     if (affinitySeconds > 0) rules.push(mine(draft, words, chance, jump(affinityChain(draft, backend))));
@@ -77,22 +80,28 @@ function addEndpoints(draft: BalancerDraft, rules: Rule[], backends: readonly Ba
   }
 }
 
-/** Rules that choose a group, with a probability proportional to its size, and then an endpoint in it. */
+/** Rules that choose a group, with a probability proportional to its size or weight, and then an endpoint in it. */
 function addGroups(
   draft: BalancerDraft,
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
 ): void {
-  let left = backends.length;
+  let left = weightOf(backends);
   for (const [group, members] of endpointGroups(backends)) {
     const name = groupChain(chain, group);
     const inGroup: Rule[] = [];
     addEndpoints(draft, inGroup, members);
     addChain(draft, name, inGroup);
     const words = rules.length === 0 ? comment(draft.port.id) : undefined;
-    const chance = members.length < left ? shareOf(members.length, left) : undefined;
+    const weight = weightOf(members);
+    const chance = weight < left ? shareOf(weight, left) : undefined;
     rules.push(mine(draft, words, chance, jump(name)));
-    left -= members.length;
+    left -= weight;
   }
+}
+
+/** The sum of the weights; without weights the number of backends. */
+function weightOf(backends: readonly Backend[]): number {
+  return backends.reduce((sum, { weight = 1 }) => sum + weight, 0);
 }
 
 function dnat(backend: Backend): string {
@@ -150,19 +159,10 @@ export function endpointGroups<E extends { readonly text: string }>(
   const bits = Math.ceil(Math.log2(endpoints.length / GROUP));
   const groups = new Map<number, E[]>();
   for (const endpoint of endpoints) {
-    const group = hash(endpoint.text) >>> (32 - bits);
+    const group = mixedHash(endpoint.text) >>> (32 - bits);
     const members = groups.get(group);
     if (members === undefined) groups.set(group, [endpoint]);
     else members.push(endpoint);
   }
   return new Map([...groups].sort(([a], [b]) => a - b));
-}
-
-/** 32 bits: FNV-1a, with the final mix of MurmurHash3 because similar addresses differ only at their end. */
-function hash(text: string): number {
-  let value = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
-  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
-  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
-  return (value ^ (value >>> 16)) >>> 0;
 }

@@ -112,16 +112,21 @@ export function stickyEndpoint(memory: string, seconds: number, { address, proto
   return { rules: marked(rules) };
 }
 
-/** The chain that chooses an endpoint of a Service with affinity: the one that knows the client, or any. */
-export function stickyList(members: readonly { readonly chain: string; readonly memory: string }[]): NftChain {
+interface StickyMember {
+  readonly chain: string;
+  readonly memory: string;
+}
+
+/** The chain that chooses an endpoint of a Service with affinity: the one that knows the client, or any. `choice`: the members, each as often as its part is. */
+export function stickyList(members: readonly StickyMember[], choice: readonly StickyMember[]): NftChain {
   const known = members.map(
     ({ chain, memory }): NftRule => ({
       text: `known to ${chain}`,
       expressions: [load('source address', 0), { do: 'lookup', set: memory, from: 0 }, goTo(chain)],
     }),
   );
-  const chosen = members.map(({ chain }, i): NftRule => {
-    const left = members.length - i;
+  const chosen = choice.map(({ chain }, i): NftRule => {
+    const left = choice.length - i;
     const chance: Expression[] = [
       { do: 'random', count: left, first: 0, to: 0 },
       { do: 'compare', from: 0, is: 'equal', value: numberWord(0) },

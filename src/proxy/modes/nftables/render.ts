@@ -3,6 +3,7 @@ import { type Address, addressBytes, cidrContains, hostCidr, portBytes } from '.
 import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { inSlots } from '../../model/slots.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import {
   numberWord,
@@ -145,19 +146,26 @@ function balancerOf(
   const set = role === 'node-port' ? 'nodePortEndpoints' : 'endpoints';
   if (role === 'cluster-ip') {
     if (empty !== undefined) return undefined;
-    const backends = isLocal ? local : cluster;
+    const backends = numbered(isLocal ? local : cluster);
     addEndpoints(into, set, key, backends, isLocal);
     return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length });
   }
   const entry: Exclude<EntryPoint, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
-  addEndpoints(into, set, key, cluster, false);
+  const everywhere = numbered(cluster);
+  addEndpoints(into, set, key, everywhere, false);
   if (isLocal) {
-    addEndpoints(into, set, key, local, true);
-    const [all, here] = [cluster.length, local.length];
+    const onNode = numbered(local);
+    addEndpoints(into, set, key, onNode, true);
+    const [all, here] = [everywhere.length, onNode.length];
     return all + here === 0 ? undefined : into.localPolicy({ entry, all, here });
   }
   if (cluster.length === 0) return undefined;
-  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: cluster.length });
+  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: everywhere.length });
+}
+
+/** The endpoints in the order of their numbers: each once, or those with weights as often as their part is. */
+function numbered(backends: readonly Backend[]): readonly Backend[] {
+  return backends[0]?.weight === undefined ? backends : inSlots(backends);
 }
 
 /** Numbers have no gaps: from 0, and from LOCAL for policy Local. */
@@ -219,7 +227,7 @@ function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChai
   };
   const list = (name: string, backends: readonly Backend[]): string | undefined => {
     if (backends.length === 0) return undefined;
-    add(name, stickyList(backends.map(member)));
+    add(name, stickyList(backends.map(member), numbered(backends).map(member)));
     return name;
   };
   const [all, here] = [list(`sticky-${id}`, port.cluster), list(`sticky-here-${id}`, port.local)];

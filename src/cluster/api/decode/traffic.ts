@@ -1,0 +1,73 @@
+/** The annotations of slicewire about traffic (docs/traffic.md). One with a wrong value is set aside with a fault, and the default holds. */
+import { parseAddress } from '../../../base/address.ts';
+import { BACKUP_ANNOTATION, type Labels, WEIGHT_ANNOTATION } from '../../../proxy/model/labels.ts';
+import { type Endpoint, MAX_WEIGHT, USUAL_WEIGHT } from '../../../proxy/model/objects.ts';
+import type { FaultList } from './checks.ts';
+
+/** The endpoints of a slice with what its annotations say of them. */
+export function withTraffic(
+  endpoints: readonly Endpoint[],
+  annotations: Labels | null | undefined,
+  faults: FaultList,
+): readonly Endpoint[] {
+  const weight = annotations?.[WEIGHT_ANNOTATION];
+  const backup = annotations?.[BACKUP_ANNOTATION];
+  if (weight === undefined && backup === undefined) return endpoints;
+  const weightOf = weight === undefined ? () => USUAL_WEIGHT : readWeights(weight, endpoints, faults);
+  const isBackup = backup !== undefined && readBackup(backup, faults);
+  return endpoints.map((endpoint) => {
+    const own = weightOf(endpoint);
+    return {
+      ...endpoint,
+      ...(own === USUAL_WEIGHT ? {} : { weight: own }),
+      ...(isBackup ? { isBackup: true as const } : {}),
+    };
+  });
+}
+
+const NUMBER = `a whole number from 0 to ${MAX_WEIGHT}`;
+const WEIGHT_FIELD = `metadata.annotations["${WEIGHT_ANNOTATION}"]`;
+
+type WeightOf = (endpoint: Endpoint) => number;
+
+/** `20`, or `{"10.244.1.11": 20}`. Endpoints that the object does not name have the usual weight. */
+function readWeights(text: string, endpoints: readonly Endpoint[], faults: FaultList): WeightOf {
+  const parsed = jsonOf(text);
+  if (isWeight(parsed)) return () => parsed;
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    const problem = `must be ${NUMBER}, or a JSON object of addresses with such numbers; each endpoint has the weight ${USUAL_WEIGHT}`;
+    faults.useDefault(WEIGHT_FIELD, text, problem);
+    return () => USUAL_WEIGHT;
+  }
+  const present = new Set(endpoints.map(({ address }) => address));
+  const weights = new Map<string, number>();
+  for (const [name, weight] of Object.entries(parsed)) {
+    const field = `${WEIGHT_FIELD}["${name}"]`;
+    const address = parseAddress(name);
+    if (address === undefined) faults.leaveOut(field, weight, 'must have an IP address as its name');
+    else if (!isWeight(weight)) faults.useDefault(field, weight, `must be ${NUMBER}; the weight is ${USUAL_WEIGHT}`);
+    else if (!present.has(address)) faults.notice(field, weight, 'no endpoint of the slice has the address');
+    else weights.set(address, weight);
+  }
+  return ({ address }) => weights.get(address) ?? USUAL_WEIGHT;
+}
+
+function readBackup(text: string, faults: FaultList): boolean {
+  if (text === 'true' || text === 'false') return text === 'true';
+  const problem = 'must be "true" or "false"; the endpoints are no backups';
+  faults.useDefault(`metadata.annotations["${BACKUP_ANNOTATION}"]`, text, problem);
+  return false;
+}
+
+function isWeight(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_WEIGHT;
+}
+
+/** undefined where the text is no JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

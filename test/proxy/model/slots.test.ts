@@ -1,0 +1,59 @@
+/** Slots by weights (docs/traffic.md): the parts are right within 1 % of all, and few slots change. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { inSlots } from '../../../src/proxy/model/slots.ts';
+
+const members = (weights: readonly number[]) =>
+  weights.map((weight, i) => ({ text: `10.244.${i >> 8}.${i & 255}:8080`, weight }));
+
+/** The largest difference of a part from what the weights say. */
+function worstError(weights: readonly number[]): number {
+  const all = members(weights);
+  const slots = inSlots(all);
+  const sum = weights.reduce((a, b) => a + b, 0);
+  const counts = Map.groupBy(slots, (one) => one);
+  return Math.max(...all.map((one) => Math.abs((counts.get(one)?.length ?? 0) / slots.length - one.weight / sum)));
+}
+
+/** The number of slots that differ. */
+function changed(before: readonly { text: string }[], after: readonly { text: string }[]): number {
+  assert.equal(before.length, after.length);
+  return before.filter(({ text }, i) => text !== after[i]?.text).length;
+}
+
+describe('slots', () => {
+  const cases: Readonly<Record<string, readonly number[]>> = {
+    'a canary of 10 % beside one': [100, 11],
+    'a canary of 5 % beside three': [100, 100, 100, 16],
+    'one in a thousand': [1000, 1],
+    'five of which each has another weight': [10, 20, 30, 40, 50],
+    'fifty canaries beside fifty': [...Array(50).fill(100), ...Array(50).fill(1)],
+    'three hundred and one': [...Array(300).fill(100), 5],
+    'two thousand and one': [...Array(2000).fill(100), 7],
+  };
+  for (const [name, weights] of Object.entries(cases)) {
+    it(`are right within 1 % of all, and none is without: ${name}`, () => {
+      const error = worstError(weights);
+      assert.ok(error < 0.01, `${error}`);
+      assert.equal(new Set(inSlots(members(weights))).size, weights.length);
+    });
+  }
+
+  it('of the canaries together are right within 1 %, too', () => {
+    const all = members([...Array(50).fill(100), ...Array(50).fill(1)]);
+    const canaries = inSlots(all).filter(({ weight }) => weight === 1).length / inSlots(all).length;
+    assert.ok(Math.abs(canaries - 1 / 101) < 0.01, `${canaries}`);
+  });
+
+  it('do not depend on the order of the endpoints of equal weight that come first by their text', () => {
+    const all = members([100, 100, 11]);
+    assert.deepEqual(inSlots(all), inSlots(members([100, 100, 11])));
+  });
+
+  it('change little where a weight changes a little', () => {
+    const before = inSlots(members([100, 100, 100, 10]));
+    const after = inSlots(members([100, 100, 100, 20]));
+    // The fourth has 8 of 251 slots before, and 16 then.
+    assert.ok(changed(before, after) <= 24, `${changed(before, after)}`);
+  });
+});
