@@ -41,6 +41,7 @@ export const ROWS: Readonly<Record<string, string>> = {
   '3.5.6': 'zone hints, one for this zone',
   '3.5.7': 'zone hints, none for this zone, or the node has no zone',
   '3.5.8': 'not all have zone hints',
+  '3.7': 'endpoints on standby: backups, and those of weight 0',
   '4.1.1': 'cluster IP, internal policy Cluster',
   '4.1.2': 'cluster IP, internal policy Local',
   '4.1.3': 'from outside, external policy Cluster',
@@ -78,6 +79,7 @@ export const ROWS: Readonly<Record<string, string>> = {
   '7.7': 'an endpoint that reaches itself is masqueraded',
   '7.8': 'a client goes to the endpoint that remembers it',
   '7.9': 'equal shares',
+  '7.10': 'shares by weights',
   '8.1': 'forwarded packets of Services pass a firewall; invalid ones do not',
 };
 

@@ -23,6 +23,8 @@ export type Expected =
       readonly shares: Readonly<Partial<Record<BackendName, number>>>;
       /** Backends that see the node's address instead of the sender's. */
       readonly masqueraded: 'all' | 'none' | readonly BackendName[];
+      /** A mode may depart from the shares by so much, of all connections. Default: not at all. */
+      readonly within?: number;
       /** Where it is not that of the lab's pods. Real packets cannot tell it. */
       readonly targetPort?: number;
     }

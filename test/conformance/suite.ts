@@ -85,7 +85,10 @@ export function assertFates(fates: readonly Fate[], { packet, expected }: Packet
   assert.deepEqual(new Set(fates.map((fate) => fate.backend)), new Set(wanted.keys()), what);
   for (const fate of fates) {
     const { share, isMasqueraded } = wanted.get(fate.backend) ?? assert.fail();
-    assert.ok(Math.abs(fate.probability - share) < 1e-6, `${fate.backend} gets ${fate.probability}, not ${share}`);
+    assert.ok(
+      Math.abs(fate.probability - share) <= (expected.within ?? 1e-6),
+      `${fate.backend} gets ${fate.probability}, not ${share}`,
+    );
     assert.equal(fate.masqueraded, isMasqueraded, `masquerading before ${fate.backend}: ${what}`);
   }
 }

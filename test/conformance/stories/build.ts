@@ -83,7 +83,14 @@ export function podsWith(
     name = 'web-1',
     protocol = 'TCP',
     portName = '',
-  }: { service?: string; name?: string; protocol?: StoryProtocol; portName?: string },
+    annotations = {},
+  }: {
+    service?: string;
+    name?: string;
+    protocol?: StoryProtocol;
+    portName?: string;
+    annotations?: Record<string, string>;
+  },
   endpoints: readonly (BackendName | EndpointInput)[],
 ): object {
   return slice({
@@ -91,6 +98,7 @@ export function podsWith(
     service,
     addressType: cluster.family,
     ports: [{ name: portName, port: POD_PORT, protocol }],
+    annotations,
     endpoints: endpoints.map((input) => {
       const { at, conditions, zone, hints, placeless }: EndpointInput =
         typeof input === 'string' ? { at: input } : input;

@@ -10,6 +10,7 @@ import { nodePortStories } from './node-port.ts';
 import { policyStories } from './policies.ts';
 import { serviceStories } from './services.ts';
 import { topologyStories } from './topology.ts';
+import { trafficStories } from './traffic.ts';
 
 /** In the order in which they are read. */
 export const AREAS: Readonly<Record<string, readonly Story[]>> = {
@@ -20,6 +21,7 @@ export const AREAS: Readonly<Record<string, readonly Story[]>> = {
   Policies: policyStories,
   Endpoints: endpointStories,
   Topology: topologyStories,
+  'Weights and backups': trafficStories,
   Affinity: affinityStories,
   'The node itself': hostStories,
   'Several things at once, as in Kubernetes’ packet tests': kubernetesStories,

@@ -41,17 +41,30 @@ export interface SliceInput {
   readonly addressType?: 'IPv4' | 'IPv6';
   readonly ports?: readonly object[];
   readonly endpoints: readonly (string | object)[];
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** Endpoints are addresses or whole endpoint objects. */
 export function slice(input: SliceInput): object {
-  const { name, namespace = 'default', addressType, ports = [{ name: '', port: 8080 }], endpoints } = input;
+  const {
+    name,
+    namespace = 'default',
+    addressType,
+    ports = [{ name: '', port: 8080 }],
+    endpoints,
+    annotations,
+  } = input;
   const whole = endpoints.map((endpoint) => (typeof endpoint === 'string' ? { addresses: [endpoint] } : endpoint));
   const first = (whole[0] as { addresses?: string[] } | undefined)?.addresses?.[0];
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
-    metadata: { name, namespace, labels: { 'kubernetes.io/service-name': input.service } },
+    metadata: {
+      name,
+      namespace,
+      labels: { 'kubernetes.io/service-name': input.service },
+      ...(annotations ? { annotations } : {}),
+    },
     addressType: addressType ?? (first?.includes(':') === true ? 'IPv6' : 'IPv4'),
     ports,
     endpoints: whole,

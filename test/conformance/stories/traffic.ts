@@ -1,0 +1,175 @@
+/** Weights and backups of endpoints (docs/traffic.md, docs/semantics.md 3.7 and 7.10). */
+import type { BackendName, StoryCluster } from '../cluster.ts';
+import { among, balanced, DROPPED, type OtherEnd, type Story } from '../story.ts';
+import { as, type EndpointInput, NODE_PORT, nodePortWeb, podsWith, told, toldFrom, UNREADY, web } from './build.ts';
+
+const WEIGHT = 'metadata.annotations["slicewire.dev/weight"]';
+const BACKUP = 'metadata.annotations["slicewire.dev/backup"]';
+/** Modes may depart from the weights by 1 % of all connections. */
+const WITHIN = 0.01;
+
+const NO_BACKUPS: OtherEnd = { does: 'knows neither weights nor backups, and uses all ready endpoints alike' };
+
+function weighted(shares: Readonly<Partial<Record<BackendName, number>>>, masqueraded: 'all' | 'none' = 'none') {
+  return { ...balanced(shares, masqueraded), within: WITHIN };
+}
+
+/** The first slice of `web` has these endpoints, the second one those of the annotation. */
+function slices(
+  w: StoryCluster,
+  usual: readonly (BackendName | EndpointInput)[],
+  annotations: Record<string, string>,
+  ...others: readonly (BackendName | EndpointInput)[]
+): object[] {
+  return [podsWith(w, {}, usual), podsWith(w, { name: 'web-2', annotations }, others)];
+}
+
+const weight = (value: string) => ({ 'slicewire.dev/weight': value });
+const backup = { 'slicewire.dev/backup': 'true' };
+
+export const trafficStories: readonly Story[] = [
+  {
+    id: 'weight-of-a-slice',
+    title: 'a second slice of weight 25 gets a fifth of the connections, by every frontend',
+    field: WEIGHT,
+    covers: ['7.10', 'k8s#94191'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w), ...slices(w, ['pod-1'], weight('25'), 'pod-2')],
+      packets: [
+        told('pod-3', w.clusterIP(10), weighted({ 'pod-1': 0.8, 'pod-2': 0.2 })),
+        told('outside', w.node, weighted({ 'pod-1': 0.8, 'pod-2': 0.2 }, 'all'), { port: NODE_PORT }),
+      ],
+    }),
+  },
+  {
+    id: 'weights-by-address',
+    title: 'a slice has weights by address, and 100 for the others',
+    field: WEIGHT,
+    covers: ['7.10'],
+    tell: (w) => ({
+      objects: [
+        web(w),
+        podsWith(w, { annotations: weight(JSON.stringify({ [w.address('pod-1')]: 300, [w.address('other')]: 100 })) }, [
+          'pod-1',
+          'pod-2',
+          'other',
+        ]),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), weighted({ 'pod-1': 0.6, 'pod-2': 0.2, other: 0.2 }))],
+    }),
+  },
+  {
+    id: 'weights-that-are-equal',
+    title: 'endpoints of equal weights get equal shares',
+    field: WEIGHT,
+    covers: ['7.9', '7.10'],
+    tell: (w) => ({
+      objects: [web(w), podsWith(w, { annotations: weight('7') }, ['pod-1', 'pod-2', 'other'])],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1', 'pod-2', 'other']))],
+    }),
+  },
+  {
+    id: 'weight-that-is-none',
+    title: 'a weight that is no number is set aside: the endpoints have the usual one',
+    field: WEIGHT,
+    covers: ['7.10'],
+    tell: (w) => ({
+      objects: [web(w), ...slices(w, ['pod-1'], weight('half'), 'pod-2')],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1', 'pod-2']))],
+    }),
+  },
+  {
+    id: 'weight-with-affinity',
+    title: 'new clients are divided by the weights, and a client stays with its endpoint',
+    field: WEIGHT,
+    covers: ['7.8', '7.10'],
+    tell: (w) => ({
+      objects: [web(w, { sessionAffinity: 'ClientIP' }), ...slices(w, ['pod-1'], weight('25'), 'pod-2')],
+      packets: [
+        told('pod-3', w.clusterIP(10), weighted({ 'pod-1': 0.8, 'pod-2': 0.2 })),
+        told('pod-3', w.clusterIP(10), balanced({ 'pod-2': 1 }), { knownTo: ['pod-2'] }),
+      ],
+    }),
+    onlyInterpreted: 'one client of the lab stays with one endpoint',
+  },
+  {
+    id: 'weight-under-policy-local',
+    title: 'under external policy Local the weights of the endpoints of the node count',
+    field: WEIGHT,
+    covers: ['7.10', '3.2'],
+    tell: (w) => ({
+      objects: [
+        nodePortWeb(w, { externalTrafficPolicy: 'Local' }),
+        ...slices(w, ['pod-1', 'other'], weight('25'), 'pod-2'),
+      ],
+      packets: [told('outside', w.node, weighted({ 'pod-1': 0.8, 'pod-2': 0.2 }), { port: NODE_PORT })],
+    }),
+  },
+  {
+    id: 'weight-0',
+    title: 'an endpoint of weight 0 gets nothing while another is ready, and all when there is no other',
+    field: WEIGHT,
+    covers: ['3.7', '7.10'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => ({
+      objects: [web(w), ...slices(w, ['pod-1'], weight('0'), 'pod-2')],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+      next: [
+        {
+          objects: [web(w), ...slices(w, [as('pod-1', UNREADY)], weight('0'), 'pod-2')],
+          packets: [told('pod-3', w.clusterIP(10), among(['pod-2']))],
+        },
+      ],
+    }),
+  },
+  {
+    id: 'backup-while-others-are-ready',
+    title: 'a backup gets nothing while another endpoint is ready, takes over, and gives back',
+    field: BACKUP,
+    covers: ['3.7', 'k8s#56440'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => {
+      const state = (first: BackendName | EndpointInput, expected: BackendName) => ({
+        objects: [web(w), ...slices(w, [first], backup, 'other')],
+        packets: toldFrom(['pod-3', 'node'], w.clusterIP(10), among([expected])),
+      });
+      return { ...state('pod-1', 'pod-1'), next: [state(as('pod-1', UNREADY), 'other'), state('pod-1', 'pod-1')] };
+    },
+  },
+  {
+    id: 'backup-of-backups',
+    title: 'of two slices of backups, those with a weight come first',
+    field: BACKUP,
+    covers: ['3.7'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => ({
+      objects: [
+        web(w),
+        podsWith(w, { annotations: { ...backup, ...weight('0') } }, ['pod-1']),
+        podsWith(w, { name: 'web-2', annotations: backup }, ['pod-2']),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-2']))],
+    }),
+  },
+  {
+    id: 'backup-under-policy-local',
+    title: 'under policy Local a backup of the node is not used while an endpoint of another node is ready',
+    field: BACKUP,
+    covers: ['3.7', '4.1.2'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => ({
+      objects: [web(w, { internalTrafficPolicy: 'Local' }), ...slices(w, ['other'], backup, 'pod-1')],
+      packets: [told('pod-3', w.clusterIP(10), DROPPED)],
+    }),
+  },
+  {
+    id: 'backup-that-is-neither',
+    title: 'a backup that is neither true nor false is set aside: the endpoints are none',
+    field: BACKUP,
+    covers: ['3.7'],
+    tell: (w) => ({
+      objects: [web(w), ...slices(w, ['pod-1'], { 'slicewire.dev/backup': 'yes' }, 'pod-2')],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1', 'pod-2']))],
+    }),
+  },
+];
