@@ -114,6 +114,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
         }),
       settings: SETTINGS,
       record: NO_RECORD,
+      ramps: NO_RECORD,
       takeover: { state: NO_RECORD, kept: NO_RECORD },
       removeLeftTraces: () => Promise.resolve([]),
     },

@@ -19,6 +19,7 @@ import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { Platform } from './platform.ts';
+import { RampRecord } from './ramp-record.ts';
 
 export interface ObjectFeedOptions {
   readonly config: Config;
@@ -61,13 +62,19 @@ export interface ObjectFeed {
 
 /** Start the source and take its events into a new cache. */
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
-  const cache = new Cache();
-  const { recorder } = options;
+  const { recorder, platform } = options;
+  const ramps = new RampRecord(platform.kernel.ramps, options.log);
+  const cache: Cache = new Cache({
+    clock: realClock,
+    onSteps: () => intake.stepped(),
+    onChange: () => ramps.save(cache.ramps),
+  });
   const numbers = recorder === undefined ? {} : { numbers: recorder.numbers };
   const ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, ...numbers });
   const tap = recorder?.tap(cache, ledger);
   const intake = new CacheIntake({ cache, tap, ledger }, options);
   const source = buildSource(options);
+  intake.synced.then(() => cache.restoreRamps(ramps.read())).catch(() => undefined);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
   synced.catch(() => undefined);
@@ -133,6 +140,11 @@ class CacheIntake {
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
   };
+
+  /** Weights grew. */
+  stepped(): void {
+    if (!this.#signal.aborted) this.#onChange();
+  }
 
   readonly suspect = (nodes: readonly string[], services: Iterable<ServiceKey>): void => {
     const before = this.#cache.node;

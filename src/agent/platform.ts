@@ -2,6 +2,7 @@
  * Everything outside the agent that it reads or changes, in one interface: this machine, its kernel and files, the API server, and the clients
  * of its ports. The simulator of test/sim puts a world of its own in its place. Only time and chance are read directly.
  */
+
 import { cpus, release } from 'node:os';
 import type { Address, Family } from '../base/address.ts';
 import { realClock } from '../base/clock.ts';
@@ -35,6 +36,7 @@ import { realSettings, type SettingFiles } from '../kernel/sysctls.ts';
 import { type OpenServer, openServer } from '../serve/http.ts';
 import { type DatapathSockets, datapathSockets } from './datapath/reach.ts';
 import { type Probe, tcpProbe } from './failover/probe.ts';
+import { RAMPS_ROOM } from './ramp-record.ts';
 import { type RecordingFiles, realRecordingFiles } from './recording/recording-files.ts';
 import { type RelaySockets, relaySockets } from './relay/sockets.ts';
 import { KEPT_ROOM, type TakeoverFiles } from './takeover/takeover-record.ts';
@@ -88,6 +90,8 @@ export interface Kernel {
   readonly settings: SettingFiles;
   /** The record about its tables of nftables that one process leaves for the next. */
   readonly record: RecordFile;
+  /** The endpoints whose weights grow, for an agent that restarts meanwhile. */
+  readonly ramps: RecordFile;
   /** How far the takeover of this node is, and what is kept for the way back. */
   readonly takeover: TakeoverFiles;
   /** Removes the tables of traces that were killed; resolves with a name for each. */
@@ -154,6 +158,7 @@ export const realPlatform: Platform = {
     openFlowTable,
     settings: realSettings,
     record: rulesetRecordFile(),
+    ramps: recordFile('slow-start', { room: RAMPS_ROOM }),
     takeover: { state: recordFile('takeover'), kept: recordFile('takeover-kept', { room: KEPT_ROOM }) },
     // Loaded only here: it is done once.
     removeLeftTraces: async () => await (await import('../kernel/trace-table.ts')).removeLeftTraces(),

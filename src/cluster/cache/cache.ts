@@ -1,5 +1,6 @@
 /** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is read. */
 import type { Cidr } from '../../base/address.ts';
+import type { Clock } from '../../base/clock.ts';
 import { sameData } from '../../base/equal.ts';
 import { SOURCE_KINDS, type SourceEvent, type SourceKind } from '../../proxy/model/events.ts';
 import { FaultBook } from '../../proxy/model/fault-book.ts';
@@ -16,10 +17,20 @@ import {
   unpackService,
   unpackSlice,
 } from '../../proxy/model/packed/packed-objects.ts';
+import { type Ramp, Ramps, readyAddresses } from '../../proxy/model/ramps.ts';
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 
 /** Receives the object before a change, and its resourceVersion, "" for none. */
 export type OnChanged = (before: Service | Slice | NodeView | undefined, version: string) => void;
+
+type SliceEvent = Extract<SourceEvent, { readonly kind: 'slice' }>;
+
+/** The time by which weights grow, and who hears of it: after a step, and when an endpoint begins or ends to grow. */
+export interface GrowingWeights {
+  readonly clock: Pick<Clock, 'wall' | 'after'>;
+  readonly onSteps: () => void;
+  readonly onChange: () => void;
+}
 
 export class Cache implements CachedObjects {
   readonly faults = new FaultBook();
@@ -33,6 +44,15 @@ export class Cache implements CachedObjects {
   readonly own = new OwnNode((service) => this.#changes.touch('slices', service));
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
   #gone: GoneEndpoints | undefined;
+  /** Services with a slow start; most clusters have none. */
+  readonly #slowStarts = new Map<ServiceKey, number>();
+  readonly #growing: GrowingWeights | undefined;
+  #ramps: Ramps | undefined;
+
+  /** Without `growing`, new endpoints have their whole weights at once. */
+  constructor(growing?: GrowingWeights) {
+    this.#growing = growing;
+  }
 
   /** True when all initial lists are complete (invariant 1). */
   get isSynced(): boolean {
@@ -71,8 +91,21 @@ export class Cache implements CachedObjects {
     return this.byName.count;
   }
 
+  /** With the weights of this moment. */
   slicesOf(key: ServiceKey): readonly Slice[] {
-    return this.slices.of(key);
+    const slices = this.slices.of(key);
+    return this.#ramps === undefined ? slices : this.#ramps.applied(key, slices);
+  }
+
+  /** The endpoints whose weights grow. */
+  get ramps(): Iterable<Ramp> {
+    return this.#ramps?.all() ?? NONE;
+  }
+
+  /** Goes on with those of an earlier agent. Call it when all lists are complete. */
+  restoreRamps(ramps: readonly Ramp[]): void {
+    const isReady = ({ service, address }: Ramp) => readyAddresses(this.slices.of(service)).has(address);
+    if (ramps.length > 0 && this.#slowStarts.size > 0) this.#rampsOf()?.restore(ramps, isReady);
   }
 
   /**
@@ -90,15 +123,16 @@ export class Cache implements CachedObjects {
       const former = this.byName.set(event.key, event.service, event.resourceVersion);
       if (former !== undefined) {
         this.#changes.touch('services', event.key);
+        this.#noteSlowStart(event.key, event.service?.slowStart);
         if (changed !== undefined) {
           const { service, version } = former();
           changed(service, version);
         }
       }
     } else if (event.kind === 'slice') {
-      const { key, slice, resourceVersion } = event;
       this.#changes.count('slices');
-      this.slices.set(key, slice, resourceVersion, this.#gone === undefined ? changed : this.#noting(slice, changed));
+      if (this.#slowStarts.size > 0) this.#setGrowing(event, changed);
+      else this.#setSlice(event, changed);
     } else if (event.kind === 'node') {
       const before = this.node;
       const differing = this.own.set(event.node);
@@ -124,6 +158,37 @@ export class Cache implements CachedObjects {
   /** The endpoints that are gone since the last call; none where they are not noted. */
   takeGone(): readonly GoneEndpoint[] {
     return this.#gone?.take() ?? NONE;
+  }
+
+  #setSlice({ key, slice, resourceVersion }: SliceEvent, changed: OnChanged | undefined): void {
+    this.slices.set(key, slice, resourceVersion, this.#gone === undefined ? changed : this.#noting(slice, changed));
+  }
+
+  /** The same, and notes which endpoints of a Service with a slow start became ready. Those of the initial lists may be ready for long. */
+  #setGrowing(event: SliceEvent, changed: OnChanged | undefined): void {
+    const service = event.slice?.service ?? this.slices.serviceOf(event.key);
+    if (service === undefined || !this.#slowStarts.has(service) || !this.isSynced) {
+      this.#setSlice(event, changed);
+      return;
+    }
+    const before = readyAddresses(this.slices.of(service));
+    this.#setSlice(event, changed);
+    this.#rampsOf()?.changed(service, before, readyAddresses(this.slices.of(service)), event.triggeredAt);
+  }
+
+  #noteSlowStart(service: ServiceKey, time: number | undefined): void {
+    if (time !== undefined) this.#slowStarts.set(service, time);
+    else if (this.#slowStarts.delete(service)) this.#ramps?.forget(service);
+  }
+
+  #rampsOf(): Ramps | undefined {
+    if (this.#growing === undefined) return undefined;
+    this.#ramps ??= new Ramps({
+      ...this.#growing,
+      durationOf: (service) => this.#slowStarts.get(service),
+      onStep: (service) => this.#changes.touch('slices', service),
+    });
+    return this.#ramps;
   }
 
   #noting(slice: Slice | undefined, changed: OnChanged | undefined): OnSliceChanged {

@@ -26,11 +26,12 @@ export type Change =
     };
 
 /** A Service for JSON, which has no undefined. */
-export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler'> {
+export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler' | 'slowStart'> {
   readonly uid: string | null;
   readonly sourceRanges: Exclude<Service['sourceRanges'], undefined> | null;
   /** Absent in recordings of earlier versions. */
   readonly ipvsScheduler?: SchedulerText | null;
+  readonly slowStart?: number | null;
 }
 
 /**
@@ -84,16 +85,23 @@ export function reversed(change: Change): Change {
   return { ...change, from: change.to, to: change.from };
 }
 
-function packService({ uid, sourceRanges, ipvsScheduler, ...service }: Service): PackedService {
-  return { ...service, uid: uid ?? null, sourceRanges: sourceRanges ?? null, ipvsScheduler: ipvsScheduler ?? null };
+function packService({ uid, sourceRanges, ipvsScheduler, slowStart, ...service }: Service): PackedService {
+  return {
+    ...service,
+    uid: uid ?? null,
+    sourceRanges: sourceRanges ?? null,
+    ipvsScheduler: ipvsScheduler ?? null,
+    slowStart: slowStart ?? null,
+  };
 }
 
-function unpackService({ uid, sourceRanges, ipvsScheduler, ...service }: PackedService): Service {
+function unpackService({ uid, sourceRanges, ipvsScheduler, slowStart, ...service }: PackedService): Service {
   return {
     ...service,
     ...(uid === null ? {} : { uid }),
     sourceRanges: sourceRanges ?? undefined,
     ...(ipvsScheduler == null ? {} : { ipvsScheduler }),
+    ...(slowStart == null ? {} : { slowStart }),
   };
 }
 

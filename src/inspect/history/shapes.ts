@@ -51,6 +51,7 @@ const service = z.object({
   affinitySeconds: count.max(86_400),
   healthCheckNodePort: portOrNone,
   ipvsScheduler: z.exactOptional(scheduler.nullable()),
+  slowStart: z.exactOptional(count.nullable()),
 });
 
 const names = z.exactOptional(z.array(name));

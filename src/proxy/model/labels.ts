@@ -55,6 +55,9 @@ export const TOPOLOGY_ANNOTATIONS = [
 /** On a Service: its scheduler in IPVS mode, as `SchedulerText`. */
 export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 
+/** On a Service: the time in which new endpoints get their share, such as `60s` (docs/traffic.md). */
+export const SLOW_START_ANNOTATION = 'slicewire.dev/slow-start';
+
 /** On an EndpointSlice: the weight of its endpoints, a number or an object of addresses with numbers (docs/traffic.md). */
 export const WEIGHT_ANNOTATION = 'slicewire.dev/weight';
 

@@ -45,6 +45,8 @@ export interface Service {
   readonly healthCheckNodePort: number;
   /** Its own scheduler in IPVS mode; absent where it has that of the node. */
   readonly ipvsScheduler?: SchedulerText;
+  /** Milliseconds in which the weight of an endpoint grows that became ready; absent: it has all of it at once. */
+  readonly slowStart?: number;
 }
 
 /** The API server's own Service. */
@@ -79,6 +81,8 @@ export interface Endpoint {
   readonly nodeHints: readonly string[];
   /** 0 to `MAX_WEIGHT`; absent for `USUAL_WEIGHT` (docs/traffic.md). */
   readonly weight?: number;
+  /** Its weight grows to this one (slow start). */
+  readonly growsTo?: number;
   /** It is used where no other endpoint is ready. */
   readonly isBackup?: true;
 }

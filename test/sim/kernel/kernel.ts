@@ -52,7 +52,8 @@ export class SimKernel {
   readonly ipvs: SimIpvs;
   readonly conntrack: SimConntrack;
   readonly settings = new SimSettings();
-  readonly record = new SimRecord();
+  readonly record = new SimRecord('ruleset');
+  readonly ramps = new SimRecord('slow-start');
   readonly machine: SimMachine;
   /** Called after each commit. */
   onCommit: (commit: KernelCommit) => void = () => undefined;
@@ -107,6 +108,7 @@ export class SimKernel {
       openFlowTable: this.conntrack.open(process, settings),
       settings,
       record: this.record.file(process),
+      ramps: this.ramps.file(process),
       takeover: { state: NO_RECORD, kept: NO_RECORD },
       removeLeftTraces: () => process.call({ what: 'look for traces', effect: () => [], fail: () => [] }),
     };

@@ -1,9 +1,7 @@
-/** The record of the ruleset of a simulated machine: a file in memory that outlives the processes. */
+/** A record of a simulated machine: a file in memory that outlives the processes. */
 import type { RecordFile } from '../../../src/kernel/record-file.ts';
 import type { SimProcess } from '../engine/process.ts';
 import { fileFailure } from './failures.ts';
-
-const PATH = '/run/slicewire/ruleset';
 
 /** Simulated agents take over without a confirmation. */
 export const NO_RECORD: RecordFile = {
@@ -21,18 +19,24 @@ export class SimRecord {
   text: string | undefined;
   /** Another one is that of another boot, or another network namespace. */
   place = 'the only boot';
+  readonly #path: string;
+
+  constructor(name: string) {
+    this.#path = `/run/slicewire/${name}`;
+  }
 
   file(process: SimProcess): RecordFile {
+    const path = this.#path;
     const call = <T>(kind: 'read' | 'write' | 'open', effect: () => T) =>
       process.callSync<T>({
-        what: `${kind} ${PATH}`,
+        what: `${kind} ${path}`,
         effect,
         fail: (variant) => {
-          throw fileFailure(PATH, kind, variant);
+          throw fileFailure(path, kind, variant);
         },
       });
     return {
-      path: () => PATH,
+      path: () => path,
       place: () => this.place,
       read: () => call('read', () => this.text),
       write: (text) =>

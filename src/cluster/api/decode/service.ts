@@ -18,6 +18,7 @@ import {
   readProtocol,
 } from './checks.ts';
 import { type ApiService, serviceCidrSchema, serviceSchema } from './schema.ts';
+import { readSlowStart } from './traffic.ts';
 
 /** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -64,11 +65,17 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
-/** A manifest names no uid, and few Services have a scheduler of their own. */
+/** A manifest names no uid, and few Services have annotations of slicewire. */
 function complete(service: Service, { annotations }: ApiService['metadata'], faults: FaultList): Service {
+  if (annotations === undefined || annotations === null) return service.uid === '' ? withoutUid(service) : service;
   const text = annotations?.[IPVS_SCHEDULER_ANNOTATION];
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
-  const found = ipvsScheduler === undefined ? service : { ...service, ipvsScheduler };
+  const slowStart = readSlowStart(annotations, faults);
+  const found = {
+    ...service,
+    ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),
+    ...(slowStart === undefined ? {} : { slowStart }),
+  };
   return found.uid === '' ? withoutUid(found) : found;
 }
 

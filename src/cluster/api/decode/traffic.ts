@@ -1,8 +1,27 @@
 /** The annotations of slicewire about traffic (docs/traffic.md). One with a wrong value is set aside with a fault, and the default holds. */
 import { parseAddress } from '../../../base/address.ts';
-import { BACKUP_ANNOTATION, type Labels, WEIGHT_ANNOTATION } from '../../../proxy/model/labels.ts';
+import { parseDuration } from '../../../base/duration.ts';
+import {
+  BACKUP_ANNOTATION,
+  type Labels,
+  SLOW_START_ANNOTATION,
+  WEIGHT_ANNOTATION,
+} from '../../../proxy/model/labels.ts';
 import { type Endpoint, MAX_WEIGHT, USUAL_WEIGHT } from '../../../proxy/model/objects.ts';
 import type { FaultList } from './checks.ts';
+
+/** Milliseconds: the shortest and the longest slow start. */
+const SLOW_STARTS = { least: 1000, most: 3_600_000 } as const;
+
+/** Milliseconds of a Service's slow start; undefined for none. */
+export function readSlowStart(annotations: Labels, faults: FaultList): number | undefined {
+  const text = annotations[SLOW_START_ANNOTATION];
+  if (text === undefined) return undefined;
+  const time = parseDuration(text);
+  if (time !== undefined && time >= SLOW_STARTS.least && time <= SLOW_STARTS.most) return time;
+  const problem = 'must be a time from 1s to 1h, such as 60s; new endpoints have their whole weight at once';
+  return faults.useDefault(`metadata.annotations["${SLOW_START_ANNOTATION}"]`, text, problem);
+}
 
 /** The endpoints of a slice with what its annotations say of them. */
 export function withTraffic(

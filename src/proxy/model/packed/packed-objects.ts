@@ -49,6 +49,7 @@ export function packService(service: Service, version = ''): Packed<Service> {
   packer.number(service.affinitySeconds);
   packer.number(service.healthCheckNodePort);
   packer.text(service.ipvsScheduler ?? '');
+  packer.number(service.slowStart ?? 0);
   return packer.end();
 }
 
@@ -76,7 +77,9 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
     healthCheckNodePort: from.number(),
   };
   const ipvsScheduler = from.text();
-  return ipvsScheduler === '' ? service : { ...service, ipvsScheduler };
+  const slowStart = from.number();
+  if (ipvsScheduler === '' && slowStart === 0) return service;
+  return { ...service, ...(ipvsScheduler === '' ? {} : { ipvsScheduler }), ...(slowStart === 0 ? {} : { slowStart }) };
 }
 
 function portSpec(from: Unpacker): ServicePortSpec {

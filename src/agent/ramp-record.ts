@@ -1,0 +1,69 @@
+/**
+ * The endpoints whose weights grow (slow start), in a file: an agent that restarts meanwhile goes on with them. Where the file cannot be used,
+ * they have their whole weights after a restart, which is logged once.
+ */
+import * as z from 'zod';
+import { type Address, parseAddress } from '../base/address.ts';
+import { causeOf } from '../base/cause.ts';
+import type { RecordFile } from '../kernel/record-file.ts';
+import { MAX_RAMPS, type Ramp } from '../proxy/model/ramps.ts';
+import type { Log } from '../telemetry/log.ts';
+
+/** Bytes of the longest file: `MAX_RAMPS` with the longest names. */
+export const RAMPS_ROOM = MAX_RAMPS * 256;
+
+const address = z.string().transform((text, context): Address => {
+  const parsed = parseAddress(text);
+  if (parsed !== undefined) return parsed;
+  context.addIssue('is no address');
+  return z.NEVER;
+});
+const ramp = z.object({ service: z.string(), address, since: z.number() });
+const recordSchema = z.object({ place: z.string(), ramps: z.array(ramp).max(MAX_RAMPS) });
+
+export class RampRecord {
+  readonly #file: RecordFile;
+  readonly #log: Log;
+  #isTold = false;
+  #isEmpty = true;
+
+  constructor(file: RecordFile, log: Log) {
+    this.#file = file;
+    this.#log = log;
+  }
+
+  /** Those that an agent of this boot and this network namespace left; none where that is unknown. */
+  read(): readonly Ramp[] {
+    try {
+      const text = this.#file.read();
+      if (text === undefined) return [];
+      this.#isEmpty = false;
+      const { place, ramps } = recordSchema.parse(JSON.parse(text));
+      return place === this.#file.place() ? ramps : [];
+    } catch (error) {
+      this.#tell(`cannot be read: ${causeOf(error)}`);
+      return [];
+    }
+  }
+
+  /** Replaces the file; without endpoints there is none. */
+  save(ramps: Iterable<Ramp>): void {
+    const all = [...ramps];
+    if (all.length === 0 && this.#isEmpty) return;
+    try {
+      if (all.length === 0) this.#file.remove();
+      else this.#file.write(JSON.stringify({ place: this.#file.place(), ramps: all }));
+      this.#isEmpty = all.length === 0;
+    } catch (error) {
+      this.#tell(`cannot be written: ${causeOf(error)}`);
+    }
+  }
+
+  #tell(problem: string): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    this.#log.warn(
+      `the record of endpoints with a slow start ${problem}; after a restart of the agent they have their whole weights at once`,
+    );
+  }
+}
