@@ -20,6 +20,7 @@ import {
   NFT_DYNSET_OP_UPDATE,
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
+  NFT_HASH_JENKINS,
   NFT_JUMP,
   NFT_LOOKUP_F_INV,
   NFT_META_IIFNAME,
@@ -64,6 +65,13 @@ import {
   NFTA_FIB_F_SADDR,
   NFTA_FIB_FLAGS,
   NFTA_FIB_RESULT,
+  NFTA_HASH_DREG,
+  NFTA_HASH_LEN,
+  NFTA_HASH_MODULUS,
+  NFTA_HASH_OFFSET,
+  NFTA_HASH_SEED,
+  NFTA_HASH_SREG,
+  NFTA_HASH_TYPE,
   NFTA_IMMEDIATE_DATA,
   NFTA_IMMEDIATE_DREG,
   NFTA_LOOKUP_DREG,
@@ -119,6 +127,16 @@ export type DecodedExpression =
   /** Goes on where the set lacks the key. */
   | { readonly is: 'lookup of absence'; readonly set: string; readonly from: Word }
   | { readonly is: 'random'; readonly modulus: number; readonly offset: number; readonly to: Word }
+  /** jhash of `length` bytes. */
+  | {
+      readonly is: 'hash';
+      readonly from: Word;
+      readonly length: number;
+      readonly modulus: number;
+      readonly seed: number;
+      readonly offset: number;
+      readonly to: Word;
+    }
   | { readonly is: 'dnat'; readonly address: Word; readonly port: Word }
   /** `count`: a counter of its own or a named one. */
   | { readonly is: 'masquerade' | 'reject' | 'reset tcp' | 'count' }
@@ -244,6 +262,16 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
     const [to, modulus] = [fields.word(NFTA_NG_DREG), fields.number(NFTA_NG_MODULUS)];
     if (to === undefined || modulus === undefined || fields.number(NFTA_NG_TYPE) !== NFT_NG_RANDOM) return undefined;
     return { is: 'random', modulus, offset: fields.number(NFTA_NG_OFFSET) ?? 0, to };
+  },
+
+  hash(fields) {
+    const [from, to] = [fields.word(NFTA_HASH_SREG), fields.word(NFTA_HASH_DREG)];
+    const [length, modulus] = [fields.number(NFTA_HASH_LEN), fields.number(NFTA_HASH_MODULUS)];
+    const seed = fields.number(NFTA_HASH_SEED);
+    if (from === undefined || to === undefined || length === undefined || modulus === undefined) return undefined;
+    if (seed === undefined || (fields.number(NFTA_HASH_TYPE) ?? NFT_HASH_JENKINS) !== NFT_HASH_JENKINS)
+      return undefined;
+    return { is: 'hash', from, length, modulus, seed, offset: fields.number(NFTA_HASH_OFFSET) ?? 0, to };
   },
 
   nat(fields, family) {

@@ -18,6 +18,7 @@ import {
   NFT_DYNSET_OP_UPDATE,
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
+  NFT_HASH_JENKINS,
   NFT_JUMP,
   NFT_LIMIT_PKTS,
   NFT_META_IIFNAME,
@@ -56,6 +57,13 @@ import {
   NFTA_FIB_F_SADDR,
   NFTA_FIB_FLAGS,
   NFTA_FIB_RESULT,
+  NFTA_HASH_DREG,
+  NFTA_HASH_LEN,
+  NFTA_HASH_MODULUS,
+  NFTA_HASH_OFFSET,
+  NFTA_HASH_SEED,
+  NFTA_HASH_SREG,
+  NFTA_HASH_TYPE,
   NFTA_IMMEDIATE_DATA,
   NFTA_IMMEDIATE_DREG,
   NFTA_LIMIT_BURST,
@@ -224,6 +232,23 @@ export function random(modulus: number, offset: number, to: Word): ExpressionWri
       .u32be(NFTA_NG_MODULUS, modulus)
       .u32be(NFTA_NG_TYPE, NFT_NG_RANDOM)
       .u32be(NFTA_NG_OFFSET, offset),
+  );
+}
+
+/** `jhash … mod MODULUS seed SEED offset OFFSET` of `length` bytes from a word on. Without a seed the kernel draws one. */
+export function hash(
+  { from, length, to }: { readonly from: Word; readonly length: number; readonly to: Word },
+  { modulus, seed, offset }: { readonly modulus: number; readonly seed: number; readonly offset: number },
+): ExpressionWriter {
+  return expression('hash', (data) =>
+    data
+      .u32be(NFTA_HASH_SREG, reg(from))
+      .u32be(NFTA_HASH_DREG, reg(to))
+      .u32be(NFTA_HASH_LEN, length)
+      .u32be(NFTA_HASH_MODULUS, modulus)
+      .u32be(NFTA_HASH_SEED, seed)
+      .u32be(NFTA_HASH_OFFSET, offset)
+      .u32be(NFTA_HASH_TYPE, NFT_HASH_JENKINS),
   );
 }
 

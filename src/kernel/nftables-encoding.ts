@@ -112,6 +112,10 @@ function compiled(expression: Expression, family: Family): bytecode.ExpressionWr
       return bytecode.lookup(expression.set, expression.from, expression);
     case 'random':
       return bytecode.random(expression.count, expression.first, expression.to);
+    case 'hash': {
+      const { from, bytes: length, to, count: modulus, seed, first: offset } = expression;
+      return bytecode.hash({ from, length, to }, { modulus, seed, offset });
+    }
     case 'value':
       return bytecode.immediate(expression.to, bytes(expression.value));
     case 'remember':
@@ -140,6 +144,8 @@ function loading(what: PacketField, to: number, family: Family): bytecode.Expres
       return isV4 ? bytecode.payload('network', 16, 4, to) : bytecode.payload('network', 24, 16, to);
     case 'protocol':
       return bytecode.meta('l4proto', to);
+    case 'source port':
+      return bytecode.payload('transport', 0, 2, to);
     case 'destination port':
       return bytecode.payload('transport', 2, 2, to);
     case 'mark':

@@ -30,6 +30,16 @@ export type Expression =
     }
   /** A random number from `first` to `first + count - 1`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
+  /** A number from `first` to `first + count - 1` that depends on these bytes alone (`jenkinsNumber`). */
+  | {
+      readonly do: 'hash';
+      readonly from: Word;
+      readonly bytes: number;
+      readonly seed: number;
+      readonly count: number;
+      readonly first: number;
+      readonly to: Word;
+    }
   | { readonly do: 'value'; readonly to: Word; readonly value: Latin1Bytes }
   /** Adds the word to the set, or renews it; the element expires after so many seconds. */
   | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
@@ -44,6 +54,7 @@ export type PacketField =
   | 'source address'
   | 'destination address'
   | 'protocol'
+  | 'source port'
   | 'destination port'
   | 'mark'
   | 'input interface'

@@ -427,6 +427,10 @@ function expressionOf(decoded: DecodedExpression, family: Family): ReadExpressio
       return { do: 'lookup-absence', set: decoded.set, from: decoded.from };
     case 'random':
       return { do: 'random', count: decoded.modulus, first: decoded.offset, to: decoded.to };
+    case 'hash': {
+      const { from, length: bytes, modulus: count, seed, offset: first, to } = decoded;
+      return { do: 'hash', from, bytes, seed, count, first, to };
+    }
     case 'dnat':
       return { do: 'translate', address: decoded.address, port: decoded.port };
     case 'masquerade':
@@ -457,6 +461,7 @@ interface HeaderField {
   readonly length: number;
 }
 
+const SOURCE_PORT: HeaderField = { what: 'source port', length: 2 };
 const PORT: HeaderField = { what: 'destination port', length: 2 };
 
 /** The fields that slicewire loads, by header and offset (linux/ip.h, linux/ipv6.h, linux/tcp.h). */
@@ -464,11 +469,13 @@ const FIELDS: Readonly<Record<Family, Readonly<Record<string, HeaderField>>>> = 
   IPv4: {
     'network 12': { what: 'source address', length: 4 },
     'network 16': { what: 'destination address', length: 4 },
+    'transport 0': SOURCE_PORT,
     'transport 2': PORT,
   },
   IPv6: {
     'network 8': { what: 'source address', length: 16 },
     'network 24': { what: 'destination address', length: 16 },
+    'transport 0': SOURCE_PORT,
     'transport 2': PORT,
   },
 };

@@ -2,7 +2,7 @@
 
 import { endpointText } from '../../base/address.ts';
 import { isOfEndpoint, type JudgedEndpoint, judgeSlices } from '../../proxy/model/endpoint-uses.ts';
-import { BACKUP_ANNOTATION, WEIGHT_ANNOTATION } from '../../proxy/model/labels.ts';
+import { BACKUP_ANNOTATION, SLOW_START_ANNOTATION, WEIGHT_ANNOTATION } from '../../proxy/model/labels.ts';
 import {
   type Endpoint,
   type Fault,
@@ -94,7 +94,11 @@ function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: Slice
 /** With its weight where it has one of its own. */
 function readyWords(endpoint: Endpoint, subject: Subject, facts: SliceFacts): string {
   const words = readyAs(endpoint, subject, facts);
-  return endpoint.weight === undefined ? words : `${words}; its weight is ${endpoint.weight}`;
+  const { weight, growsTo } = endpoint;
+  if (weight === undefined) return words;
+  return growsTo === undefined
+    ? `${words}; its weight is ${weight}`
+    : `${words}; its weight is ${weight}, and grows to ${growsTo} (${SLOW_START_ANNOTATION})`;
 }
 
 function readyAs(endpoint: Endpoint, { list, port }: Subject, { node }: SliceFacts): string {

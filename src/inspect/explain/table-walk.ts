@@ -2,7 +2,8 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word. test/netns sends the same
  * packets through the real kernel.
  */
-import { addressBytes, endpointText, type Family, portBytes, portOf } from '../../base/address.ts';
+import { addressBytes, addressWidth, endpointText, type Family, portBytes, portOf } from '../../base/address.ts';
+import { jenkinsNumber } from '../../base/jenkins.ts';
 import type { Expression, Hook, PacketField, ReadExpression } from '../../kernel/nftables-kernel.ts';
 import { numberWord, protocolWord } from '../../proxy/modes/nft-table/element-bytes.ts';
 import { addressOf } from '../../proxy/modes/nft-table/print.ts';
@@ -179,6 +180,9 @@ export class TableWalk {
         case 'random':
           this.#draw(run, i, expression, endings);
           return;
+        case 'hash':
+          this.#hash(run, i, expression, endings);
+          return;
         default:
           this.#act(run, i, expression, endings);
           return;
@@ -205,6 +209,20 @@ export class TableWalk {
     const rest = passing === undefined ? 0 : 1 - numbers.length / count;
     if (rest > 0) next.push(likely(passedBy(run), rest));
     endings.next.push(...merged(next));
+  }
+
+  /** The client's address alone decides, or its port as well, which is unknown: each client has another one. */
+  #hash(run: Run, at: number, expression: Extract<Expression, { do: 'hash' }>, endings: RuleEndings): void {
+    const { from, bytes, count, first, seed, to } = expression;
+    if (bytes > addressWidth(this.#input.family) / 8) {
+      this.#draw(run, at, { do: 'random', count, first, to }, endings);
+      return;
+    }
+    const number = jenkinsNumber(readRegister(run.words, from, bytes), count, seed);
+    const words = [...run.words];
+    writeRegister(words, to, numberWord((first + number) >>> 0));
+    const state = stepped(run.state, this.#step(run, { kind: 'choose', number, of: count }));
+    this.#run({ ...run, words, state }, at + 1, endings);
   }
 
   /** An expression that does something to the packet. */
@@ -357,6 +375,8 @@ function loaded(
       return addressBytes(state.destination);
     case 'protocol':
       return protocolWord(packet.protocol);
+    case 'source port':
+      return '\0\0\0\0';
     case 'destination port':
       return `${portBytes(state.port)}\0\0`;
     case 'mark':

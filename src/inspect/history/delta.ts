@@ -2,7 +2,7 @@
 import { familyOf } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
 import type { SchedulerText } from '../../proxy/model/ipvs-scheduler.ts';
-import type { Endpoint, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
+import type { Endpoint, HashedBy, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 
 /** The values of an object before and after a change; undefined where it does not exist. */
 export type Change =
@@ -26,12 +26,14 @@ export type Change =
     };
 
 /** A Service for JSON, which has no undefined. */
-export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler' | 'slowStart'> {
+export interface PackedService
+  extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler' | 'slowStart' | 'hashes'> {
   readonly uid: string | null;
   readonly sourceRanges: Exclude<Service['sourceRanges'], undefined> | null;
   /** Absent in recordings of earlier versions. */
   readonly ipvsScheduler?: SchedulerText | null;
   readonly slowStart?: number | null;
+  readonly hashes?: HashedBy | null;
 }
 
 /**
@@ -85,23 +87,25 @@ export function reversed(change: Change): Change {
   return { ...change, from: change.to, to: change.from };
 }
 
-function packService({ uid, sourceRanges, ipvsScheduler, slowStart, ...service }: Service): PackedService {
+function packService({ uid, sourceRanges, ipvsScheduler, slowStart, hashes, ...service }: Service): PackedService {
   return {
     ...service,
     uid: uid ?? null,
     sourceRanges: sourceRanges ?? null,
     ipvsScheduler: ipvsScheduler ?? null,
     slowStart: slowStart ?? null,
+    hashes: hashes ?? null,
   };
 }
 
-function unpackService({ uid, sourceRanges, ipvsScheduler, slowStart, ...service }: PackedService): Service {
+function unpackService({ uid, sourceRanges, ipvsScheduler, slowStart, hashes, ...service }: PackedService): Service {
   return {
     ...service,
     ...(uid === null ? {} : { uid }),
     sourceRanges: sourceRanges ?? undefined,
     ...(ipvsScheduler == null ? {} : { ipvsScheduler }),
     ...(slowStart == null ? {} : { slowStart }),
+    ...(hashes == null ? {} : { hashes }),
   };
 }
 

@@ -52,6 +52,7 @@ const service = z.object({
   healthCheckNodePort: portOrNone,
   ipvsScheduler: z.exactOptional(scheduler.nullable()),
   slowStart: z.exactOptional(count.nullable()),
+  hashes: z.exactOptional(z.enum(['address', 'address and port']).nullable()),
 });
 
 const names = z.exactOptional(z.array(name));

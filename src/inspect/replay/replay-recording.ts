@@ -8,6 +8,7 @@ import { Cache } from '../../cluster/cache/cache.ts';
 import { IptablesTools } from '../../kernel/iptables-tools.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
 import { Flows } from '../../proxy/model/flows.ts';
+import { MODES } from '../../proxy/model/modes.ts';
 import { ProxyModel } from '../../proxy/model/proxy-model.ts';
 import { iptablesMode } from '../../proxy/modes/iptables/index.ts';
 import { ipvsMode } from '../../proxy/modes/ipvs/index.ts';
@@ -236,7 +237,8 @@ export function replayedParts({ recorded, kernels, clock, modeTime, onPlan }: Pa
   const cache = new Cache();
   const { nodeName, servesExternalIPs } = recorded;
   const mode = modeOf(recorded.settings, kernels, modeTime);
-  const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
+  const { hashesClients } = MODES[recorded.settings.mode];
+  const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs, hashesClients });
   const ignored = () => undefined;
   const loop = new SyncLoop({
     cache,

@@ -55,6 +55,9 @@ export const TOPOLOGY_ANNOTATIONS = [
 /** On a Service: its scheduler in IPVS mode, as `SchedulerText`. */
 export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 
+/** On a Service: how an endpoint is chosen, `random`, `hash` or `hash-port` (docs/traffic.md). */
+export const BALANCE_ANNOTATION = 'slicewire.dev/balance';
+
 /** On a Service: the time in which new endpoints get their share, such as `60s` (docs/traffic.md). */
 export const SLOW_START_ANNOTATION = 'slicewire.dev/slow-start';
 

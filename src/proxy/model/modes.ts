@@ -17,6 +17,8 @@ export interface ModeDescriptor {
   readonly usesServiceCidrs: boolean;
   /** --nftables-count-connections has an effect. */
   readonly countsFrontends: boolean;
+  /** An endpoint can be chosen by the client (`slicewire.dev/balance: hash`, docs/traffic.md). */
+  readonly hashesClients: boolean;
   /** The addresses that take node ports where --nodeport-addresses is not set, as in kube-proxy. */
   readonly nodePortsAt: 'all' | 'primary';
   /** The default of minSyncPeriod, a duration of Go, as in kube-proxy. */
@@ -32,6 +34,7 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     loopbackBy: 'rules',
     usesServiceCidrs: false,
     countsFrontends: false,
+    hashesClients: false,
     nodePortsAt: 'all',
     minSyncPeriod: '1s',
     hasCanary: true,
@@ -42,6 +45,7 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     loopbackBy: 'relay',
     usesServiceCidrs: false,
     countsFrontends: false,
+    hashesClients: true,
     nodePortsAt: 'all',
     minSyncPeriod: '0s',
     hasCanary: false,
@@ -52,6 +56,7 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     loopbackBy: 'relay',
     usesServiceCidrs: true,
     countsFrontends: true,
+    hashesClients: true,
     nodePortsAt: 'primary',
     minSyncPeriod: '1s',
     hasCanary: true,

@@ -12,6 +12,9 @@ export type ServiceKey = string;
 /** `namespace/name` of an EndpointSlice. */
 export type SliceKey = string;
 
+/** The parts of a client by which its endpoint is chosen (docs/traffic.md). */
+export type HashedBy = 'address' | 'address and port';
+
 export interface ServicePortSpec {
   /** "" when the Service's only port has no name. */
   readonly name: string;
@@ -45,6 +48,8 @@ export interface Service {
   readonly healthCheckNodePort: number;
   /** Its own scheduler in IPVS mode; absent where it has that of the node. */
   readonly ipvsScheduler?: SchedulerText;
+  /** The client's address, or that and its port, decides about its endpoint; absent: chance does. */
+  readonly hashes?: HashedBy;
   /** Milliseconds in which the weight of an endpoint grows that became ready; absent: it has all of it at once. */
   readonly slowStart?: number;
 }

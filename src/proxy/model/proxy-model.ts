@@ -2,6 +2,7 @@
 import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { MAX_PAIRS } from './endpoints.ts';
+import { BALANCE_ANNOTATION } from './labels.ts';
 import { type Fault, MAX_FAULTS, type Service, type ServiceKey, type Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
@@ -34,6 +35,8 @@ export interface ModelChanges {
 export interface ProxyModelOptions {
   /** Serve spec.externalIPs. Without it no tenant can claim an address by that field (KEP-5707, CVE-2020-8554). */
   readonly servesExternalIPs?: boolean;
+  /** `ModeDescriptor.hashesClients` */
+  readonly hashesClients?: boolean;
 }
 
 /** Holds all ServicePorts, those of a Service packed in one text. */
@@ -47,12 +50,14 @@ export class ProxyModel {
   /** Faults of what is not served of a Service: external IPs, and slices above the limit. */
   readonly #unserved = new Map<ServiceKey, readonly Fault[]>();
   readonly #servesExternalIPs: boolean;
+  readonly #hashesClients: boolean;
   #location: Location;
   #visited = 0;
 
-  constructor(location: Location, { servesExternalIPs = true }: ProxyModelOptions = {}) {
+  constructor(location: Location, { servesExternalIPs = true, hashesClients = true }: ProxyModelOptions = {}) {
     this.#location = location;
     this.#servesExternalIPs = servesExternalIPs;
+    this.#hashesClients = hashesClients;
     this.#claims = new Claims((key) => unpacked(key, this.#requested.get(key)));
     this.ports = new PortsView(this.#requested, (key) => this.portsOf(key));
   }
@@ -118,9 +123,15 @@ export class ProxyModel {
 
   /** The Service without the fields that this agent does not serve. */
   #withoutUnserved(service: Service | undefined): Service | undefined {
-    if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) return service;
-    this.#unserved.set(service.key, [externalIPsFault(service)]);
-    return { ...service, externalIPs: [] };
+    if (service === undefined) return undefined;
+    const hasExternalIPs = !this.#servesExternalIPs && service.externalIPs.length > 0;
+    const hasHash = !this.#hashesClients && service.hashes !== undefined;
+    if (!hasExternalIPs && !hasHash) return service;
+    const faults = [...(hasExternalIPs ? [externalIPsFault(service)] : []), ...(hasHash ? [hashFault(service)] : [])];
+    this.#unserved.set(service.key, faults);
+    const { hashes: _, ...others } = service;
+    const rest = hasHash ? others : service;
+    return hasExternalIPs ? { ...rest, externalIPs: [] } : rest;
   }
 
   /** The slices that this agent serves: of a Service with too many of them only the first. */
@@ -222,6 +233,18 @@ function externalIPsFault({ key, externalIPs }: Service): Fault {
     field: 'spec.externalIPs',
     value: externalIPs.slice(0, 10).join(','),
     problem: 'not served: the feature gate AllowServiceExternalIPs is false',
+    effect: 'no effect here',
+  };
+}
+
+/** The mode chooses endpoints by chance alone. */
+function hashFault({ key, hashes }: Service): Fault {
+  return {
+    kind: 'Service',
+    object: key,
+    field: `metadata.annotations["${BALANCE_ANNOTATION}"]`,
+    value: hashes === 'address' ? 'hash' : 'hash-port',
+    problem: 'not used: iptables mode has no choice by the client, and chooses endpoints at random',
     effect: 'no effect here',
   };
 }

@@ -13,6 +13,7 @@ import {
 import { type EndpointsByPort, MAX_PAIRS, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { SchedulerText } from './ipvs-scheduler.ts';
 import {
+  type HashedBy,
   type Service,
   type ServiceKey,
   type ServicePortSpec,
@@ -89,6 +90,8 @@ export interface ServicePort {
    * hints exclude, may still answer an opening connection. Usually empty.
    */
   readonly alsoAnswering: readonly string[];
+  /** By what of the client its endpoint is chosen; absent: by chance. */
+  readonly hashes?: HashedBy;
   /** The Service's own scheduler in IPVS mode; absent where it has that of the node. */
   readonly ipvsScheduler?: SchedulerText;
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
@@ -209,6 +212,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(ofPort, location.nodeName, selection) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(ofPort, selection),
+    ...(service.hashes === undefined ? {} : { hashes: service.hashes }),
     ...(service.ipvsScheduler === undefined ? {} : { ipvsScheduler: service.ipvsScheduler }),
   };
 }

@@ -14,6 +14,13 @@ const SIZES: readonly (readonly [endpoints: number, slots: number])[] = [
   [Number.POSITIVE_INFINITY, 65_521],
 ];
 
+/** The same for a stable choice: fewer steps, at which all clients get other endpoints, and 100 slots for each, so that few others do where one leaves. */
+const STABLE_SIZES: typeof SIZES = [
+  [10, 1021],
+  [80, 8191],
+  [Number.POSITIVE_INFINITY, 65_521],
+];
+
 interface Member {
   /** Names it on every node: `ip:port`. */
   readonly text: string;
@@ -21,9 +28,10 @@ interface Member {
   readonly weight?: number;
 }
 
-/** The members in the slots, each at least once, as long as there are more slots than members. One without a weight counts as 1. */
-export function inSlots<M extends Member>(members: readonly M[]): readonly M[] {
-  const slots = SIZES.find(([most]) => members.length <= most)?.[1] ?? 0;
+/** The members in the slots, each at least once, as long as there are more slots than members. One without a weight counts as 1. `isStable`: for clients that keep
+ * their slots. */
+export function inSlots<M extends Member>(members: readonly M[], isStable = false): readonly M[] {
+  const slots = (isStable ? STABLE_SIZES : SIZES).find(([most]) => members.length <= most)?.[1] ?? 0;
   const largest = Math.max(...members.map(({ weight = 1 }) => weight));
   const turns = members.map((member) => new Turns(member, slots));
   const table = Array<M | undefined>(slots).fill(undefined);

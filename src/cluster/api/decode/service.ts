@@ -18,7 +18,7 @@ import {
   readProtocol,
 } from './checks.ts';
 import { type ApiService, serviceCidrSchema, serviceSchema } from './schema.ts';
-import { readSlowStart } from './traffic.ts';
+import { readBalance, readSlowStart } from './traffic.ts';
 
 /** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -71,10 +71,12 @@ function complete(service: Service, { annotations }: ApiService['metadata'], fau
   const text = annotations?.[IPVS_SCHEDULER_ANNOTATION];
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
   const slowStart = readSlowStart(annotations, faults);
+  const hashes = readBalance(annotations, service, faults);
   const found = {
     ...service,
     ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),
     ...(slowStart === undefined ? {} : { slowStart }),
+    ...(hashes === undefined ? {} : { hashes }),
   };
   return found.uid === '' ? withoutUid(found) : found;
 }

@@ -3,11 +3,12 @@ import { parseAddress } from '../../../base/address.ts';
 import { parseDuration } from '../../../base/duration.ts';
 import {
   BACKUP_ANNOTATION,
+  BALANCE_ANNOTATION,
   type Labels,
   SLOW_START_ANNOTATION,
   WEIGHT_ANNOTATION,
 } from '../../../proxy/model/labels.ts';
-import { type Endpoint, MAX_WEIGHT, USUAL_WEIGHT } from '../../../proxy/model/objects.ts';
+import { type Endpoint, type HashedBy, MAX_WEIGHT, type Service, USUAL_WEIGHT } from '../../../proxy/model/objects.ts';
 import type { FaultList } from './checks.ts';
 
 /** Milliseconds: the shortest and the longest slow start. */
@@ -21,6 +22,30 @@ export function readSlowStart(annotations: Labels, faults: FaultList): number | 
   if (time !== undefined && time >= SLOW_STARTS.least && time <= SLOW_STARTS.most) return time;
   const problem = 'must be a time from 1s to 1h, such as 60s; new endpoints have their whole weight at once';
   return faults.useDefault(`metadata.annotations["${SLOW_START_ANNOTATION}"]`, text, problem);
+}
+
+const BALANCES: ReadonlyMap<string, HashedBy | undefined> = new Map([
+  ['random', undefined],
+  ['hash', 'address'],
+  ['hash-port', 'address and port'],
+]);
+
+/** By what a Service's endpoint is chosen; undefined for chance. */
+export function readBalance(
+  annotations: Labels,
+  { affinitySeconds }: Pick<Service, 'affinitySeconds'>,
+  faults: FaultList,
+): HashedBy | undefined {
+  const text = annotations[BALANCE_ANNOTATION];
+  if (text === undefined) return undefined;
+  const field = `metadata.annotations["${BALANCE_ANNOTATION}"]`;
+  if (!BALANCES.has(text)) {
+    const problem = `must be one of ${[...BALANCES.keys()].join(', ')}; endpoints are chosen at random`;
+    return faults.useDefault(field, text, problem);
+  }
+  const by = BALANCES.get(text);
+  if (by === undefined || affinitySeconds === 0) return by;
+  return faults.notice(field, text, 'spec.sessionAffinity ClientIP decides about the endpoint of a client');
 }
 
 /** The endpoints of a slice with what its annotations say of them. */

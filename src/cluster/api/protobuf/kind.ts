@@ -1,6 +1,7 @@
 /** Lists, events of watches, and Status objects in protobuf, with the envelope and the metadata that all objects have. */
 import {
   BACKUP_ANNOTATION,
+  BALANCE_ANNOTATION,
   HEADLESS_LABEL,
   INITIAL_EVENTS_END,
   IPVS_SCHEDULER_ANNOTATION,
@@ -27,6 +28,7 @@ const ANNOTATIONS = [
   TRIGGER_ANNOTATION,
   INITIAL_EVENTS_END,
   IPVS_SCHEDULER_ANNOTATION,
+  BALANCE_ANNOTATION,
   SLOW_START_ANNOTATION,
   WEIGHT_ANNOTATION,
   BACKUP_ANNOTATION,

@@ -3,7 +3,7 @@
  * the cache has it as the key of a map. Names of nodes and zones have numbers (`Names`). Pure.
  */
 import { type Address, type Cidr, PROTOCOLS } from '../../../base/address.ts';
-import type { Endpoint, Service, ServiceKey, ServicePortSpec, Slice, SlicePort } from '../objects.ts';
+import type { Endpoint, HashedBy, Service, ServiceKey, ServicePortSpec, Slice, SlicePort } from '../objects.ts';
 import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from './bytes.ts';
 
 const packer = new Packer();
@@ -19,6 +19,8 @@ const HAS_UUID = 64;
 const HAS_MILLISECONDS = 128;
 
 /** `version`: its resourceVersion; "" for none. */
+const HASHED_BY: readonly HashedBy[] = ['address', 'address and port'];
+
 export function packService(service: Service, version = ''): Packed<Service> {
   const { type, uid, createdAt, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports } = service;
   const hasUuid = uid !== undefined && isUuid(uid);
@@ -50,6 +52,7 @@ export function packService(service: Service, version = ''): Packed<Service> {
   packer.number(service.healthCheckNodePort);
   packer.text(service.ipvsScheduler ?? '');
   packer.number(service.slowStart ?? 0);
+  packer.byte(service.hashes === undefined ? 0 : HASHED_BY.indexOf(service.hashes) + 1);
   return packer.end();
 }
 
@@ -78,8 +81,14 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
   };
   const ipvsScheduler = from.text();
   const slowStart = from.number();
-  if (ipvsScheduler === '' && slowStart === 0) return service;
-  return { ...service, ...(ipvsScheduler === '' ? {} : { ipvsScheduler }), ...(slowStart === 0 ? {} : { slowStart }) };
+  const hashes = HASHED_BY[from.byte() - 1];
+  if (ipvsScheduler === '' && slowStart === 0 && hashes === undefined) return service;
+  return {
+    ...service,
+    ...(ipvsScheduler === '' ? {} : { ipvsScheduler }),
+    ...(slowStart === 0 ? {} : { slowStart }),
+    ...(hashes === undefined ? {} : { hashes }),
+  };
 }
 
 function portSpec(from: Unpacker): ServicePortSpec {

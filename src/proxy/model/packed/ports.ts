@@ -29,6 +29,8 @@ const HAS_TARGETS = 1;
 const HAS_HINTS = 2;
 const HAS_SCHEDULER = 4;
 const HAS_WEIGHTS = 8;
+const HASHES_ADDRESS = 16;
+const HASHES_PORT = 32;
 
 export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfService> {
   packer.begin();
@@ -44,7 +46,9 @@ function packPort(port: ServicePort): void {
     (flowTargets === undefined ? 0 : HAS_TARGETS) |
     (idleHints === undefined ? 0 : HAS_HINTS) |
     (ipvsScheduler === undefined ? 0 : HAS_SCHEDULER) |
-    (hasWeights(port.cluster) || hasWeights(port.local) ? HAS_WEIGHTS : 0);
+    (hasWeights(port.cluster) || hasWeights(port.local) ? HAS_WEIGHTS : 0) |
+    (port.hashes === 'address' ? HASHES_ADDRESS : 0) |
+    (port.hashes === 'address and port' ? HASHES_PORT : 0);
   const isRare = more + port.affinitySeconds + port.healthCheckNodePort + readyLocal.length + alsoAnswering.length > 0;
   packer.byte(
     PROTOCOLS.indexOf(port.protocol) |
@@ -154,6 +158,7 @@ type More = Pick<
   | 'flowTargets'
   | 'idleHints'
   | 'ipvsScheduler'
+  | 'hashes'
 >;
 
 const NO_MORE: More = {
@@ -182,6 +187,8 @@ function moreFrom(from: Unpacker): More & { readonly weights?: Weights } {
     flowTargets: (bits & HAS_TARGETS) === 0 ? undefined : { all: texts(), local: texts() },
     idleHints: (bits & HAS_HINTS) === 0 ? undefined : { zones: from.text(), why: from.text() },
     ...((bits & HAS_SCHEDULER) === 0 ? {} : { ipvsScheduler: from.text() }),
+    ...((bits & HASHES_ADDRESS) === 0 ? {} : { hashes: 'address' as const }),
+    ...((bits & HASHES_PORT) === 0 ? {} : { hashes: 'address and port' as const }),
     ...((bits & HAS_WEIGHTS) === 0 ? {} : { weights: { cluster: numbers(), local: numbers() } }),
   };
 }

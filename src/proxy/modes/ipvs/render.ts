@@ -2,7 +2,7 @@
 
 import { type Address, type Cidr, cidrContains } from '../../../base/address.ts';
 import type { Destination, Server } from '../../../kernel/ipvs-kernel.ts';
-import { schedulerFor } from '../../model/ipvs-scheduler.ts';
+import { hashingScheduler, schedulerFor } from '../../model/ipvs-scheduler.ts';
 import type { Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, serviceChains } from '../netfilter/balancer.ts';
 import { socketKey } from '../netfilter/key-space.ts';
@@ -141,7 +141,10 @@ function addServer(context: RenderContext, frontend: Frontend, address: Address)
   const { port, settings, balancerChain } = context;
   const sticky = port.affinitySeconds > 0;
   const backends = frontend.policy === 'Local' ? port.local : port.cluster;
-  const { name, flags } = schedulerFor(port.ipvsScheduler ?? settings.scheduler, backends[0]?.weight !== undefined);
+  const { name, flags } =
+    port.ipvsScheduler === undefined && port.hashes !== undefined
+      ? hashingScheduler(port.hashes)
+      : schedulerFor(port.ipvsScheduler ?? settings.scheduler, backends[0]?.weight !== undefined);
   const server: Server = {
     protocol: port.protocol,
     address,

@@ -53,6 +53,8 @@ class NftText {
         return this.#load(expression.to, { text: hex(expression.value), field: undefined });
       case 'random':
         return this.#load(expression.to, { text: randomText(expression), field: undefined });
+      case 'hash':
+        return this.#hash(expression);
       case 'mask':
         return this.#mask(expression);
       case 'compare': {
@@ -111,6 +113,14 @@ class NftText {
     return this.#load(to, { text: `${key} map @${set}`, field: undefined });
   }
 
+  /** The words that it hashes are no part of a later key. */
+  #hash({ from, to, count, seed, first }: Extract<ReadExpression, { do: 'hash' }>): '' {
+    const key = this.#key(from);
+    for (const word of this.#fresh) if (word >= from) this.#fresh.delete(word);
+    const offset = first === 0 ? '' : ` offset ${first}`;
+    return this.#load(to, { text: `jhash ${key} mod ${count} seed 0x${seed.toString(16)}${offset}`, field: undefined });
+  }
+
   /** A mask before a comparison is a prefix, or a part of the mark. */
   #mask({ at, mask, flip }: Extract<ReadExpression, { do: 'mask' }>): '' {
     const { text, field } = this.#at(at);
@@ -138,6 +148,7 @@ class NftText {
 
 const FIELDS: Readonly<Record<Exclude<PacketField, 'source address' | 'destination address'>, string>> = {
   protocol: 'meta l4proto',
+  'source port': 'th sport',
   'destination port': 'th dport',
   mark: 'meta mark',
   'input interface': 'iifname',
@@ -168,6 +179,7 @@ function valueText(
     }
     case 'protocol':
       return protocolOf(value.charCodeAt(0))?.toLowerCase() ?? String(value.charCodeAt(0));
+    case 'source port':
     case 'destination port':
       return String(portOf(value));
     case 'input interface':

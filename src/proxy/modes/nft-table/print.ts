@@ -50,6 +50,8 @@ function expressionText(expression: ReadExpression): string {
       return `${word(expression.from)} not in ${expression.set}`;
     case 'random':
       return `${word(expression.to)} = random of ${expression.count} from ${expression.first}`;
+    case 'hash':
+      return `${word(expression.to)} = hash of ${expression.bytes} bytes from ${word(expression.from)}, one of ${expression.count} from ${expression.first}`;
     case 'value':
       return `${word(expression.to)} = ${hex(expression.value)}`;
     case 'remember':

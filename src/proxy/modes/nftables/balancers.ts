@@ -11,17 +11,30 @@ import type { NftChain } from '../nft-table/layout.ts';
 import { goTo, LOCAL_ADDRESS, load, marked, markRule, type NftablesSettings, podMatch, socketAt } from './chains.ts';
 import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './table-layout.ts';
 
+/** Any number, the same on every node. */
+const HASH_SEED = 0x736c6963;
+
 /** The chain for a number of endpoints. */
 export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {
-  const { entry, endpoints, isLocal, masquerades } = spec;
+  const { entry, endpoints, isLocal, masquerades, hashes } = spec;
   const width = addressWidth(settings.family) / 32;
   const isNodePort = entry === 'node-port';
   const frontend = isNodePort ? [load('protocol', 0), load('destination port', 1)] : socketAt(0, settings);
   const number = isNodePort ? 2 : width + 2;
   const set = isNodePort ? SETS.nodePortEndpoints.name : SETS.endpoints.name;
+  const first = isLocal ? LOCAL : 0;
+  const client = [
+    load('source address', number + 1),
+    ...(hashes === 'address' ? [] : [load('source port', number + 1 + width)]),
+  ];
+  const bytes = (hashes === 'address' ? width : width + 1) * 4;
+  const draw = (count: number): Expression[] =>
+    hashes === undefined || count === 1
+      ? [{ do: 'random', count, first, to: number }]
+      : [...client, { do: 'hash', from: number + 1, bytes, seed: HASH_SEED, count, first, to: number }];
   const choose = (count: number): Expression[] => [
     ...frontend,
-    { do: 'random', count, first: isLocal ? LOCAL : 0, to: number },
+    ...draw(count),
     { do: 'lookup', set, from: 0, to: number + 1 },
     { do: 'translate', address: number + 1, port: number + 1 + width },
   ];
@@ -73,12 +86,17 @@ export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettin
 }
 
 /** The target chains of external policy Local, in the order of `LocalPolicyTargets`. */
-export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
-  const any = { entry, isLocal: false, endpoints: all };
+export function localPolicyTargets({
+  entry,
+  all,
+  here,
+  hashes,
+}: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
+  const any = { entry, isLocal: false, endpoints: all, ...(hashes === undefined ? {} : { hashes }) };
   return [
     all > 0 ? { ...any, masquerades: false } : undefined,
     all > 0 ? { ...any, masquerades: true } : undefined,
-    here > 0 ? { entry, isLocal: true, masquerades: false, endpoints: here } : undefined,
+    here > 0 ? { ...any, isLocal: true, masquerades: false, endpoints: here } : undefined,
   ];
 }
 

@@ -1,7 +1,7 @@
 /** One ServicePort as elements of the table's sets, and the chains to which they lead. Pure. */
 import { type Address, addressBytes, cidrContains, hostCidr, portBytes } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
-import type { ServiceKey } from '../../model/objects.ts';
+import type { HashedBy, ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { inSlots } from '../../model/slots.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
@@ -141,30 +141,32 @@ function balancerOf(
   { role, policy, empty }: Frontend,
   key: string,
 ): string | undefined {
-  const { cluster, local } = port;
+  const { cluster, local, hashes } = port;
+  const by = hashes === undefined ? {} : { hashes };
   const isLocal = policy === 'Local';
   const set = role === 'node-port' ? 'nodePortEndpoints' : 'endpoints';
   if (role === 'cluster-ip') {
     if (empty !== undefined) return undefined;
-    const backends = numbered(isLocal ? local : cluster);
+    const backends = numbered(isLocal ? local : cluster, hashes);
     addEndpoints(into, set, key, backends, isLocal);
-    return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length });
+    return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length, ...by });
   }
   const entry: Exclude<EntryPoint, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
-  const everywhere = numbered(cluster);
+  const everywhere = numbered(cluster, hashes);
   addEndpoints(into, set, key, everywhere, false);
   if (isLocal) {
-    const onNode = numbered(local);
+    const onNode = numbered(local, hashes);
     addEndpoints(into, set, key, onNode, true);
     const [all, here] = [everywhere.length, onNode.length];
-    return all + here === 0 ? undefined : into.localPolicy({ entry, all, here });
+    return all + here === 0 ? undefined : into.localPolicy({ entry, all, here, ...by });
   }
   if (cluster.length === 0) return undefined;
-  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: everywhere.length });
+  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: everywhere.length, ...by });
 }
 
-/** The endpoints in the order of their numbers: each once, or those with weights as often as their part is. */
-function numbered(backends: readonly Backend[]): readonly Backend[] {
+/** The endpoints in the order of their numbers: each once, or as often as its part is where they have weights or clients keep their numbers. */
+function numbered(backends: readonly Backend[], hashes?: HashedBy): readonly Backend[] {
+  if (hashes !== undefined && backends.length > 1) return inSlots(backends, true);
   return backends[0]?.weight === undefined ? backends : inSlots(backends);
 }
 

@@ -2,6 +2,7 @@
 
 import { type Address, addressWidth, type Family, type Protocol, portOf } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement, NftSet } from '../../../kernel/nftables-kernel.ts';
+import type { HashedBy } from '../../model/objects.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { shortHash } from '../netfilter/key-space.ts';
 import { protocolOf } from '../nft-table/element-bytes.ts';
@@ -152,11 +153,18 @@ export interface BalancerSpec {
   /** Masquerade every packet. For cluster IPs the settings decide. */
   readonly masquerades: boolean;
   readonly endpoints: number;
+  /** By what of the client its number is chosen; absent: by chance. */
+  readonly hashes?: HashedBy | undefined;
 }
 
 /** `external-of-5`, `external-pods-of-5`, `node-port-here-of-3`, `cluster-ip-of-5`, `cluster-ip-local-of-2`. */
-export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
-  return `${entry}${backendsWord(entry, isLocal, masquerades)}-of-${endpoints}`;
+export function balancerName({ entry, isLocal, masquerades, endpoints, hashes }: BalancerSpec): string {
+  return `${entry}${backendsWord(entry, isLocal, masquerades)}${hashWord(hashes)}-of-${endpoints}`;
+}
+
+function hashWord(hashes: HashedBy | undefined): string {
+  if (hashes === undefined) return '';
+  return hashes === 'address' ? '-by-address' : '-by-address-and-port';
 }
 
 function backendsWord(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
@@ -170,8 +178,9 @@ export interface LocalPolicySpec {
   readonly entry: Exclude<EntryPoint, 'cluster-ip'>;
   readonly all: number;
   readonly here: number;
+  readonly hashes?: HashedBy | undefined;
 }
 
-export function localPolicyName({ entry, all, here }: LocalPolicySpec): string {
-  return `${entry}-local-of-${all}-${here}`;
+export function localPolicyName({ entry, all, here, hashes }: LocalPolicySpec): string {
+  return `${entry}-local${hashWord(hashes)}-of-${all}-${here}`;
 }
