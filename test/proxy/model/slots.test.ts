@@ -45,15 +45,37 @@ describe('slots', () => {
     assert.ok(Math.abs(canaries - 1 / 101) < 0.01, `${canaries}`);
   });
 
-  it('do not depend on the order of the endpoints of equal weight that come first by their text', () => {
-    const all = members([100, 100, 11]);
-    assert.deepEqual(inSlots(all), inSlots(members([100, 100, 11])));
-  });
-
   it('change little where a weight changes a little', () => {
     const before = inSlots(members([100, 100, 100, 10]));
     const after = inSlots(members([100, 100, 100, 20]));
     // The fourth has 8 of 251 slots before, and 16 then.
     assert.ok(changed(before, after) <= 24, `${changed(before, after)}`);
   });
+});
+
+describe('slots that clients keep', () => {
+  const even = (count: number) => members(Array(count).fill(1));
+
+  const most = new Map([3, 5, 10, 12, 40].map((count) => [count, 1.2]));
+  most.set(80, 1.5);
+  for (const [count, parts] of most) {
+    it(`of ${count} endpoints: one that leaves moves at most ${parts}/${count} of the clients, and all have even shares`, (t) => {
+      const all = even(count);
+      const before = inSlots(all, true);
+      const counts = [...Map.groupBy(before, ({ text }) => text).values()].map(({ length }) => length);
+      const uneven = Math.max(...counts.map((slots) => Math.abs(slots * count - before.length) / before.length));
+      assert.ok(uneven < 0.02, `${uneven}`);
+      let worst = 0;
+      // Each is like the others.
+      for (const gone of all.slice(0, 10)) {
+        const after = inSlots(
+          all.filter((one) => one !== gone),
+          true,
+        );
+        worst = Math.max(worst, changed(before, after) / before.length);
+      }
+      t.diagnostic(`${(worst * count).toFixed(3)}/${count} moved, shares even within ${(uneven * 100).toFixed(1)} %`);
+      assert.ok(worst <= parts / count, `${worst * count}`);
+    });
+  }
 });
