@@ -3,7 +3,7 @@
  * predicts where kube-proxy sends a connection; one that goes elsewhere is a difference like any other. Pure.
  */
 import { cidrContains, endpointText, familyOf } from '../../base/address.ts';
-import { portKey } from '../../proxy/model/endpoints.ts';
+import { mergeSlices, portKey } from '../../proxy/model/endpoints.ts';
 import { MODES, type ModeName } from '../../proxy/model/modes.ts';
 import type { Endpoint, ServiceKey } from '../../proxy/model/objects.ts';
 import type { Backend, ServicePort } from '../../proxy/model/service-port.ts';
@@ -108,6 +108,10 @@ const PURPOSES: readonly Purpose[] = [
     predicts: differsInDoubles,
   },
   {
+    why: 'kube-proxy has neither weights nor backups nor a choice by the client: it uses all ready endpoints alike (docs/traffic.md).',
+    predicts: usesAllAlike,
+  },
+  {
     why: 'Several Services claim this address and port. kube-proxy writes the rules of all of them, slicewire those of one (docs/semantics.md 1.14).',
     predicts: ({ installed, query: { to }, subject, objects, ports }) => {
       const claims = claimsOf(objects).get(claimKey(subject, to)) ?? [];
@@ -190,6 +194,26 @@ function differsInDoubles({ installed, desired, subject: { service, spec }, obje
     }
   }
   return apart.length > 0 && apart.every((pair) => (states.get(pair)?.size ?? 0) > 1);
+}
+
+/** Whether the Service asks for another choice, and every endpoint that gets something is one of its ready ones. */
+function usesAllAlike({ installed, desired, subject: { service, spec, port }, objects }: Divergence): boolean {
+  const slices = objects.slicesOf(service.key).filter(({ family }) => family === port.family);
+  const isOwn = ({ weight, isBackup }: Endpoint) => weight !== undefined || isBackup === true;
+  if (service.hashes === undefined && !slices.some(({ endpoints }) => endpoints.some(isOwn))) return false;
+  const key = portKey(spec.name, spec.protocol);
+  const ready = (mergeSlices(slices, port.family, new Set([key])).get(key) ?? []).filter(
+    ({ endpoint }) => endpoint.ready,
+  );
+  const [there, all] = [backendsOf(installed), new Set(ready.map(({ text }) => text))];
+  const isBalanced = installed.every(({ kind }) => kind === 'balanced');
+  return (
+    isBalanced &&
+    there.keys().every((one) => all.has(one)) &&
+    backendsOf(desired)
+      .keys()
+      .every((one) => there.has(one))
+  );
 }
 
 function stateOf({ ready, serving, terminating }: Endpoint): string {

@@ -1,6 +1,7 @@
 /** The reasons of a verdict, object by object, each with the field that decided. Pure. */
 
 import { cidrContains } from '../../base/address.ts';
+import { BALANCE_ANNOTATION } from '../../proxy/model/labels.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
 import { capitalized, secondsText } from '../wire/format.ts';
@@ -25,6 +26,7 @@ export function reasonsOf(input: ReasonsInput): Reason[] {
     portReason(input),
     policyReason(input),
     ...affinityReason(input),
+    ...balanceReason(input),
     ...rangesReason(input),
     ...hintsReason(input),
     ...stateReasons(input),
@@ -95,6 +97,15 @@ function affinityReason(input: ReasonsInput): Reason[] {
       ? `the kernel remembers no endpoint for this client; it remembers the one that the client gets for ${secondsText(affinitySeconds)}`
       : `the kernel remembers ${sticky.endpoint} for this client for another ${secondsText(sticky.seconds)}; each new connection starts the time again`;
   return [about(input, 'spec.sessionAffinity', `ClientIP (${secondsText(affinitySeconds)})`, says)];
+}
+
+function balanceReason(input: ReasonsInput): Reason[] {
+  const { hashes } = input.subject.port;
+  if (hashes === undefined || input.subject.isRelayed) return [];
+  const by = hashes === 'address' ? 'address' : 'address and port';
+  const value = hashes === 'address' ? 'hash' : 'hash-port';
+  const says = `the ${by} of the client decides about its endpoint, on every node alike`;
+  return [about(input, `metadata.annotations["${BALANCE_ANNOTATION}"]`, value, says)];
 }
 
 function rangesReason(input: ReasonsInput): Reason[] {

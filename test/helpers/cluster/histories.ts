@@ -33,6 +33,7 @@ const aService = fc.record({
   ranges: fc.subarray(['10.0.0.0/8', '192.168.77.0/24', 'fd00::/16', '0.0.0.0/0', 'bogus']),
   healthPort: fc.constantFrom(0, 32_000),
   foreign: fc.constantFrom(false, false, false, false, true),
+  balance: fc.constantFrom(undefined, undefined, undefined, undefined, 'hash', 'hash-port', 'bogus'),
 });
 export type ServiceValue = typeof aService extends fc.Arbitrary<infer T> ? T : never;
 
@@ -40,6 +41,16 @@ const aSlice = fc.record({
   service: fc.constantFrom(...NAMES),
   part: fc.constantFrom('1', '2'),
   family: fc.constantFrom('IPv4', 'IPv6'),
+  weight: fc.constantFrom(
+    undefined,
+    undefined,
+    undefined,
+    '0',
+    '20',
+    '{"10.244.1.1": 7, "fd00:244:1::2": 900}',
+    'bogus',
+  ),
+  backup: fc.constantFrom(undefined, undefined, undefined, undefined, 'true', 'bogus'),
   endpoints: fc.array(
     fc.record({
       host: fc.integer({ min: 1, max: 6 }),
@@ -92,10 +103,11 @@ function clusterIPs({ families, ip }: ServiceValue): string[] {
 }
 
 function serviceObject(value: ServiceValue): object {
-  const { name, type, ports, nodePort, timeout, foreign, vips, ipMode } = value;
+  const { name, type, ports, nodePort, timeout, foreign, vips, ipMode, balance } = value;
   const addresses = clusterIPs(value);
   return service({
     name,
+    ...annotationsOf({ 'slicewire.dev/balance': balance }),
     ...(foreign ? { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } } : {}),
     spec: {
       type,
@@ -120,6 +132,11 @@ function serviceObject(value: ServiceValue): object {
   });
 }
 
+function annotationsOf(values: Readonly<Record<string, string | undefined>>): { annotations?: Record<string, string> } {
+  const set = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return set.length === 0 ? {} : { annotations: Object.fromEntries(set) };
+}
+
 function sliceName({ service: of, part, family }: SliceValue): string {
   return `${of}-${part}-${family.toLowerCase()}`;
 }
@@ -131,6 +148,7 @@ function sliceObject(value: SliceValue): object {
     name: sliceName(value),
     service: value.service,
     addressType: value.family as 'IPv4',
+    ...annotationsOf({ 'slicewire.dev/weight': value.weight, 'slicewire.dev/backup': value.backup }),
     ports: PORTS.flatMap((port) =>
       ['TCP', 'UDP', 'SCTP'].map((protocol) => ({ name: `p${port}`, port: 8000 + port, protocol })),
     ),

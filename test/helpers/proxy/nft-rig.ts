@@ -77,7 +77,7 @@ export function assertDense(kernel: FakeNft, family: Family): void {
 function numbersOf(verdict: string): number[] {
   if (/sticky|local-policy/.test(verdict)) return [];
   const from = (first: number, count: string | undefined) => Array.from({ length: Number(count) }, (_, i) => first + i);
-  const both = /-local-of-(\d+)-(\d+)$/.exec(verdict);
+  const both = /-local(?:-by-[a-z-]+)?-of-(\d+)-(\d+)$/.exec(verdict);
   if (both !== null) return [...from(0, both[1]), ...from(LOCAL, both[2])];
   const [, count] = /-(\d+)$/.exec(verdict) ?? [];
   return from(/^goto cluster-ip-local-/.test(verdict) ? LOCAL : 0, count);

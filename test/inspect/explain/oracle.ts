@@ -3,7 +3,8 @@
  * a mode makes of them. Pure.
  */
 
-import { type Address, cidrContains, familyOf, isLoopback } from '../../../src/base/address.ts';
+import { type Address, addressBytes, cidrContains, familyOf, isLoopback } from '../../../src/base/address.ts';
+import { jenkinsNumber } from '../../../src/base/jenkins.ts';
 import type { Fate, Packet } from '../../../src/inspect/explain/packet.ts';
 import type { FrontendAt } from '../../../src/proxy/model/claims.ts';
 import type { Backend, Frontend, ServicePort } from '../../../src/proxy/model/service-port.ts';
@@ -190,8 +191,10 @@ interface Balance {
 /** Shares by the weights, equal without any, unless a backend remembers the sender (docs/semantics.md 7.8, 7.9). */
 function balanced(packet: Packet, { port, backends, masquerades }: Balance, input: OracleInput): Expectation[] {
   const known = port.affinitySeconds > 0 ? backends.find((backend) => input.remembers(port, backend)) : undefined;
-  const chosen = known === undefined ? backends : [known];
-  const parts = partsOf(chosen, input.mode);
+  const hashed = known === undefined ? hashedOf(packet, { port, backends, masquerades }, input.mode) : undefined;
+  const [only] = [known, hashed].filter((one) => one !== undefined);
+  const chosen = only === undefined ? backends : [only];
+  const parts = partsOf(chosen, port, input.mode);
   const all = parts.values().reduce((sum, part) => sum + part, 0);
   return chosen.map((backend) => {
     const { text, address } = backend;
@@ -208,14 +211,23 @@ function balanced(packet: Packet, { port, backends, masquerades }: Balance, inpu
 }
 
 /** By the weights; nftables mode rounds them to whole slots (`test/proxy/model/slots.test.ts` bounds the difference). */
-function partsOf(backends: readonly Backend[], { mode }: ModeSettings): ReadonlyMap<Backend, number> {
-  if (mode !== 'nftables' || backends[0]?.weight === undefined)
-    return new Map(backends.map((backend) => [backend, backend.weight ?? 1]));
-  return new Map(
-    Map.groupBy(inSlots(backends), (backend) => backend)
-      .entries()
-      .map(([backend, slots]) => [backend, slots.length]),
-  );
+function partsOf(
+  backends: readonly Backend[],
+  { hashes }: Pick<ServicePort, 'hashes'>,
+  { mode }: ModeSettings,
+): ReadonlyMap<Backend, number> {
+  const isInSlots =
+    mode === 'nftables' && backends.length > 1 && (hashes !== undefined || backends[0]?.weight !== undefined);
+  if (!isInSlots) return new Map(backends.map((backend) => [backend, backend.weight ?? 1]));
+  const slots = Map.groupBy(inSlots(backends, hashes !== undefined), (backend) => backend);
+  return new Map(slots.entries().map(([backend, { length }]) => [backend, length]));
+}
+
+/** The backend that the client's address alone decides about. */
+function hashedOf({ source }: Packet, { port, backends }: Balance, { mode }: ModeSettings): Backend | undefined {
+  if (mode !== 'nftables' || port.hashes !== 'address' || backends.length < 2) return undefined;
+  const slots = inSlots(backends, true);
+  return slots[jenkinsNumber(addressBytes(source), slots.length, 0x736c6963)];
 }
 
 /**
