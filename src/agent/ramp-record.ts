@@ -2,8 +2,7 @@
  * The endpoints whose weights grow (slow start), in a file: an agent that restarts meanwhile goes on with them. Where the file cannot be used,
  * they have their whole weights after a restart, which is logged once.
  */
-import * as z from 'zod';
-import { type Address, parseAddress } from '../base/address.ts';
+import { parseAddress } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import type { RecordFile } from '../kernel/record-file.ts';
 import { MAX_RAMPS, type Ramp } from '../proxy/model/ramps.ts';
@@ -12,14 +11,11 @@ import type { Log } from '../telemetry/log.ts';
 /** Bytes of the longest file: `MAX_RAMPS` with the longest names. */
 export const RAMPS_ROOM = MAX_RAMPS * 256;
 
-const address = z.string().transform((text, context): Address => {
-  const parsed = parseAddress(text);
-  if (parsed !== undefined) return parsed;
-  context.addIssue('is no address');
-  return z.NEVER;
-});
-const ramp = z.object({ service: z.string(), address, since: z.number() });
-const recordSchema = z.object({ place: z.string(), ramps: z.array(ramp).max(MAX_RAMPS) });
+/** The file's content. Another version of the agent may have written it. */
+interface Content {
+  readonly place: string;
+  readonly ramps: readonly Ramp[];
+}
 
 export class RampRecord {
   readonly #file: RecordFile;
@@ -38,8 +34,8 @@ export class RampRecord {
       const text = this.#file.read();
       if (text === undefined) return [];
       this.#isEmpty = false;
-      const { place, ramps } = recordSchema.parse(JSON.parse(text));
-      return place === this.#file.place() ? ramps : [];
+      const { place, ramps } = JSON.parse(text) as Content;
+      return place === this.#file.place() ? ramps.slice(0, MAX_RAMPS).filter(isRamp) : [];
     } catch (error) {
       this.#tell(`cannot be read: ${causeOf(error)}`);
       return [];
@@ -66,4 +62,8 @@ export class RampRecord {
       `the record of endpoints with a slow start ${problem}; after a restart of the agent they have their whole weights at once`,
     );
   }
+}
+
+function isRamp({ service, address, since }: Ramp): boolean {
+  return typeof service === 'string' && parseAddress(address) === address && Number.isFinite(since);
 }

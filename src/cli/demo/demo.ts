@@ -59,7 +59,7 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
   print(`The Services of the demo, in a folder of manifests:\n\n${indent(servicesYaml())}\n`);
   // A namespace cannot set the size of the conntrack table: it belongs to the machine.
   const machine = ['--conntrack-max-per-core', '0'];
-  const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
+  const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16', '--reset-gone'];
   const start = (of: ModeName) =>
     new AgentProcess(lab, ['run', `--mode=${of}`, '--manifests', folder, ...node, ...machine]);
   print(`In the node: slicewire run --mode=${mode} --manifests FOLDER ${[...node, ...machine].join(' ')}`);

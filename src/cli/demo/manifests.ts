@@ -13,6 +13,9 @@ export const OUTSIDE = {
 } as const;
 /** A Service with a selector: its endpoints follow from Pods. */
 export const SELECTING = { clusterIP: '10.96.0.40', port: 80 } as const;
+/** A Service with a canary, and one whose only endpoint vanishes. */
+export const CANARY = { clusterIP: '10.96.0.50', port: 80, weight: 11 } as const;
+export const VANISHING = { clusterIP: '10.96.0.60', port: 80 } as const;
 export const POD_PORT = 8080;
 
 /** YAML of the Service `web`, and of a Service without endpoints. */
@@ -77,6 +80,64 @@ export function podsYaml(pods: readonly number[]): string {
     status: { podIP: podAddress(n).v4 },
   });
   return pods.map((n) => yamlText(pod(n))).join('---\n');
+}
+
+interface SliceOf {
+  readonly service: string;
+  readonly name: string;
+  readonly pods: readonly number[];
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly conditions?: Readonly<Record<string, boolean>>;
+}
+
+function sliceObject({ service, name, pods, annotations, conditions }: SliceOf): object {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      name,
+      labels: { 'kubernetes.io/service-name': service },
+      ...(annotations === undefined ? {} : { annotations }),
+    },
+    addressType: 'IPv4',
+    ports: [{ port: POD_PORT, protocol: 'TCP' }],
+    endpoints: pods.map((n) => ({
+      addresses: [podAddress(n).v4],
+      nodeName: 'node',
+      ...(conditions === undefined ? {} : { conditions }),
+    })),
+  };
+}
+
+function plainService(
+  name: string,
+  { clusterIP, port }: { readonly clusterIP: string; readonly port: number },
+): object {
+  return { apiVersion: 'v1', kind: 'Service', metadata: { name }, spec: { clusterIP, ports: [{ port }] } };
+}
+
+/** YAML of the Service `canary`: pod-1 with the usual weight, and pod-2 in a slice of its own with another one. */
+export function canaryYaml(): string {
+  const annotations = { 'slicewire.dev/weight': String(CANARY.weight) };
+  return [
+    plainService('canary', CANARY),
+    sliceObject({ service: 'canary', name: 'canary-stable', pods: [1] }),
+    sliceObject({ service: 'canary', name: 'canary-new', pods: [2], annotations }),
+  ]
+    .map((object) => yamlText(object))
+    .join('---\n');
+}
+
+/** YAML of the Service `vanishing`: pod-3 is ready, ends, or is gone, and then pod-2 is there. */
+export function vanishingYaml(state: 'ready' | 'ending' | 'gone'): string {
+  const of = { service: 'vanishing', name: 'vanishing-1' };
+  const conditions = { ready: false, serving: false, terminating: true };
+  const slices = {
+    ready: [sliceObject({ ...of, pods: [3] })],
+    ending: [sliceObject({ ...of, pods: [3], conditions })],
+    gone: [sliceObject({ ...of, pods: [2] })],
+  };
+  return [plainService('vanishing', VANISHING), ...slices[state]].map((object) => yamlText(object)).join('---\n');
 }
 
 /** YAML of the slice of `web` with these pods, by number. */

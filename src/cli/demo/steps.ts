@@ -4,8 +4,21 @@ import { join } from 'node:path';
 import type { ModeName } from '../../proxy/model/modes.ts';
 import type { AgentProcess } from '../lab/agent-process.ts';
 import type { HostAnswer } from '../lab/host-process.ts';
-import { LAB, type Lab } from '../lab/lab.ts';
-import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
+import { LAB, type Lab, podAddress } from '../lab/lab.ts';
+import {
+  CANARY,
+  canaryYaml,
+  EMPTY,
+  OUTSIDE,
+  outsideYaml,
+  podsYaml,
+  SELECTING,
+  selectingYaml,
+  sliceYaml,
+  VANISHING,
+  vanishingYaml,
+  WEB,
+} from './manifests.ts';
 
 /** The machine may be emulated. */
 export const SYNC_TIMEOUT_MS = 60_000;
@@ -120,6 +133,8 @@ const STEPS: readonly DemoStep[] = [
     title: `a Service without a selector, with Endpoints for two servers outside the cluster, ${OUTSIDE.servers.join(' and ')}`,
     run: outside,
   },
+  { title: `a canary of the weight ${CANARY.weight} beside an endpoint of the weight 100`, run: canary },
+  { title: 'a Pod vanishes, and a client with an open connection to it learns it at once', run: vanished },
 ];
 
 export function stepsOf(mode: ModeName): readonly DemoStep[] {
@@ -168,6 +183,61 @@ async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
   const one = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 1);
   const seen = `${indent(`${selectingYaml()}---\n${podsYaml([1])}`)}\n    (and pod-2)\n${two.seen}\nwithout the manifest of pod-1: ${one.seen}`;
   return { succeeded: two.succeeded && one.succeeded, seen };
+}
+
+/** A tenth of these, give or take more than chance does once in a million times. */
+const CANARY_REQUESTS = 200;
+const CANARY_SHARE = { least: 3, most: 50 } as const;
+
+async function canary({ lab, agent, folder }: Scene): Promise<StepResult> {
+  const since = agent.log.length;
+  await writeFile(join(folder, 'canary.yaml'), canaryYaml());
+  await agent.synced(since, SYNC_TIMEOUT_MS);
+  const counts = new Map<string, number>();
+  for (let n = 0; n < CANARY_REQUESTS; n++) {
+    const by = answerText(
+      await lab.ask('pod-3', { address: CANARY.clusterIP, port: CANARY.port, timeout: SLOW_REQUEST_TIMEOUT_MS }),
+    );
+    counts.set(by, (counts.get(by) ?? 0) + 1);
+  }
+  const [stable = 0, fresh = 0] = [counts.get('pod-1'), counts.get('pod-2')];
+  const isRight = fresh >= CANARY_SHARE.least && fresh <= CANARY_SHARE.most && stable + fresh === CANARY_REQUESTS;
+  const shown = [...counts].map(([by, count]) => `${count} requests answered by ${by}`).sort();
+  return { succeeded: isRight, seen: `${indent(canaryYaml())}\n${shown.join('\n')}` };
+}
+
+async function vanished({ lab, agent, folder }: Scene): Promise<StepResult> {
+  const client = podAddress(1).v4;
+  const save = async (state: 'ready' | 'ending' | 'gone') => {
+    const since = agent.log.length;
+    await writeFile(join(folder, 'vanishing.yaml'), vanishingYaml(state));
+    await agent.synced(since, SYNC_TIMEOUT_MS);
+  };
+  const ask = async () => {
+    const began = performance.now();
+    const at = { address: VANISHING.clusterIP, port: VANISHING.port, timeout: SLOW_REQUEST_TIMEOUT_MS, keep: 'open' };
+    const text = answerText(await lab.ask('pod-1', at));
+    return { text, time: performance.now() - began };
+  };
+  await save('ready');
+  const before = await ask();
+  await save('ending');
+  // As if it were switched off: it closes nothing, and nothing of it arrives any more.
+  await lab.exec('pod-3', 'ip', 'route', 'add', 'blackhole', client);
+  try {
+    await save('gone');
+    const [told, after] = [await ask(), await ask()];
+    const seen = [
+      `the open connection: answered by ${before.text}`,
+      `after pod-3 vanished, the next request on it: ${told.text} after ${told.time.toFixed(1)} ms (without --reset-gone it hangs for a quarter of an hour)`,
+      `the client connects again: answered by ${after.text}`,
+    ];
+    // A keep-alive probe of the client may have met the reset before.
+    const isTold = ['ECONNRESET', 'pod-2'].includes(told.text);
+    return { succeeded: before.text === 'pod-3' && isTold && after.text === 'pod-2', seen: seen.join('\n') };
+  } finally {
+    await lab.exec('pod-3', 'ip', 'route', 'delete', 'blackhole', client);
+  }
 }
 
 /** The timeout of a request while other processes start. */

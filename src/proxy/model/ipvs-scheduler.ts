@@ -1,7 +1,5 @@
 /** Schedulers of IPVS: how a virtual server chooses among its destinations (ipvsadm(8), linux/ip_vs.h). Pure. */
 
-import type { HashedBy } from './objects.ts';
-
 /** A name goes to the kernel unchanged: at most 15 letters and digits (IP_VS_SCHEDNAME_MAXLEN). */
 const NAME = /^[a-z0-9]{1,15}$/;
 
@@ -86,9 +84,9 @@ export function schedulerFor(text: SchedulerText, hasWeights: boolean): Schedule
   return { name: hasWeights ? (WEIGHTED.get(name) ?? name) : name, flags };
 }
 
-/** The scheduler of a stable choice (docs/traffic.md): Maglev, as nftables mode has it. */
-export function hashingScheduler(by: HashedBy): Scheduler {
-  return { name: 'mh', flags: by === 'address' ? 0 : PORT };
+/** The scheduler of a stable choice by the client's address, or also by its port (docs/traffic.md): Maglev, as nftables mode has it. */
+export function hashingScheduler(countsPort: boolean): Scheduler {
+  return { name: 'mh', flags: countsPort ? PORT : 0 };
 }
 
 /** The problem of a text as the end of a sentence; undefined for none. */

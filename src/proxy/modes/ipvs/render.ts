@@ -143,7 +143,7 @@ function addServer(context: RenderContext, frontend: Frontend, address: Address)
   const backends = frontend.policy === 'Local' ? port.local : port.cluster;
   const { name, flags } =
     port.ipvsScheduler === undefined && port.hashes !== undefined
-      ? hashingScheduler(port.hashes)
+      ? hashingScheduler(port.hashes === 'address and port')
       : schedulerFor(port.ipvsScheduler ?? settings.scheduler, backends[0]?.weight !== undefined);
   const server: Server = {
     protocol: port.protocol,
