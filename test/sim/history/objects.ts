@@ -30,16 +30,27 @@ interface EndpointState {
   readonly condition: 'ready' | 'starting' | 'draining';
 }
 
+/** The annotations of some Services and of the second slices of some (docs/traffic.md). */
+const BALANCED: Readonly<Record<number, { readonly annotations: Readonly<Record<string, string>> }>> = {
+  1: { annotations: { 'slicewire.dev/balance': 'hash' } },
+};
+const TRAFFIC: typeof BALANCED = {
+  3: { annotations: { 'slicewire.dev/weight': '20' } },
+  4: { annotations: { 'slicewire.dev/backup': 'true' } },
+};
+
 /** Makes actions that change the objects; it remembers what it made. */
 export class SimObjects {
   readonly #random: Random;
   readonly #others: number;
+  readonly #steers: boolean;
   readonly #services: SimService[];
 
-  /** `others`: how many Nodes the endpoints are on that are not on this one. */
-  constructor(random: Random, others = 1) {
+  /** `others`: how many Nodes the endpoints are on that are not on this one. `steers`: some Services have the annotations of docs/traffic.md. */
+  constructor(random: Random, { others = 1, steers = false } = {}) {
     this.#random = random;
     this.#others = others;
+    this.#steers = steers;
     this.#services = Array.from({ length: SERVICES }, (_, index) => ({
       index,
       name: `s${index}`,
@@ -116,7 +127,7 @@ export class SimObjects {
     };
     const ingress = type === 'LoadBalancer' ? [{ ip: `198.51.100.${10 + index}`, ipMode: 'VIP' }] : [];
     one.status = { loadBalancer: ingress.length === 0 ? {} : { ingress } };
-    return serviceOf(service({ name, spec: one.spec, status: one.status }));
+    return serviceOf(service({ name, spec: one.spec, status: one.status, ...(this.#steers ? BALANCED[index] : {}) }));
   }
 
   #changePart(one: SimService, part: number): Action[] {
@@ -182,6 +193,7 @@ export class SimObjects {
         slice({
           name: `${one.name}-${part}-${family}`,
           service: one.name,
+          ...(this.#steers && part === 1 ? TRAFFIC[one.index] : {}),
           addressType: family === 'ipv4' ? 'IPv4' : 'IPv6',
           ports: PORT_NAMES.map((name, i) => ({ name, port: 8080 + i, protocol: one.index % 3 === 2 ? 'UDP' : 'TCP' })),
           endpoints: endpoints.map(({ host, isLocal, condition }) => ({

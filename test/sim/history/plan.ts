@@ -73,10 +73,13 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
   const mode = only.mode ?? random.pick(MODES);
   const source = random.pick(SOURCES);
   const confirms = source !== 'controller' && new Random(seed ^ 0xfa11).chance(0.1);
+  const isTight = new Random(seed ^ 0x5e4d).chance(0.2);
+  // The slots of weights need more room than that.
+  const steers = !isTight && new Random(seed ^ 0x51075).chance(0.4);
   const objects =
     source === 'controller'
       ? new SimPods(random.fork())
-      : new SimObjects(random.fork(), confirms ? OTHER_NODES : undefined);
+      : new SimObjects(random.fork(), { others: confirms ? OTHER_NODES : 1, steers });
   const steps: Step[] = objects.first().map((action) => ({ at: 0, action }));
   let at = 0;
   const count = random.between(5, 40);
@@ -101,7 +104,7 @@ export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): Hi
     source,
     // By a chance of its own: the rest of a history is the same with and without.
     measures: new Random(seed ^ 0x3ea5).chance(0.3),
-    longestSent: new Random(seed ^ 0x5e4d).chance(0.2) ? LITTLE : undefined,
+    longestSent: isTight ? LITTLE : undefined,
     mostNamed: new Random(seed ^ 0x70c4).chance(0.2) ? FEW : undefined,
     beside,
     predecessor: beside ?? predecessorOf(seed),

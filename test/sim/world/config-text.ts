@@ -64,6 +64,7 @@ export function flagsOf(
     hostnameOverride: node,
     serviceMetrics: measures,
     failover: confirms ? 'confirm' : 'none',
+    resetGone: measures,
     ...objects,
     ...(records ? { recordDir: RECORD_DIR, recordSize: String(RECORD_SIZE) } : {}),
   };
