@@ -31,4 +31,4 @@ async function follow(): Promise<void> {
 }
 
 await Promise.all(Array.from({ length: AT_ONCE }, follow));
-console.log(JSON.stringify(counts));
+process.stdout.write(`${JSON.stringify(counts)}\n`);
