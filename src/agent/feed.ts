@@ -16,6 +16,7 @@ import { ChangeLedger, type ReceivedChange } from '../proxy/ledger/change-ledger
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../proxy/model/events.ts';
 import { MODES } from '../proxy/model/modes.ts';
 import type { Fault, NodeView, ServiceKey } from '../proxy/model/objects.ts';
+import type { Ramp } from '../proxy/model/ramps.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { Platform } from './platform.ts';
@@ -34,6 +35,8 @@ export interface ObjectFeedOptions {
   /** Receives each new fault of an object. */
   readonly onFault: (fault: Fault) => void;
   readonly platform: Platform;
+  /** Leave a record of the endpoints whose weights grow for the next agent: only the agent itself does. */
+  readonly recordsRamps?: boolean;
 }
 
 export interface ObjectFeed {
@@ -62,19 +65,20 @@ export interface ObjectFeed {
 
 /** Start the source and take its events into a new cache. */
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
-  const { recorder, platform } = options;
+  const { recorder, platform, recordsRamps = false, signal } = options;
   const ramps = new RampRecord(platform.kernel.ramps, options.log);
+  const left = ramps.read();
   const cache: Cache = new Cache({
     clock: realClock,
     onSteps: () => intake.stepped(),
-    onChange: () => ramps.save(cache.ramps),
+    onChange: () => (recordsRamps ? ramps.save(cache.ramps) : undefined),
   });
   const numbers = recorder === undefined ? {} : { numbers: recorder.numbers };
   const ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, ...numbers });
   const tap = recorder?.tap(cache, ledger);
-  const intake = new CacheIntake({ cache, tap, ledger }, options);
+  const intake = new CacheIntake({ cache, tap, ledger, left }, options);
+  signal.addEventListener('abort', () => cache.stopGrowing(), { once: true });
   const source = buildSource(options);
-  intake.synced.then(() => cache.restoreRamps(ramps.read())).catch(() => undefined);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
   synced.catch(() => undefined);
@@ -101,7 +105,10 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
 
 type Before = Parameters<OnChanged>[0];
 
-type IntakeTargets = Pick<ObjectFeed, 'cache' | 'tap' | 'ledger'>;
+interface IntakeTargets extends Pick<ObjectFeed, 'cache' | 'tap' | 'ledger'> {
+  /** Endpoints whose weights grew when an earlier agent ended. */
+  readonly left: readonly Ramp[];
+}
 
 /** Takes events into the cache, and passes on the faults of their objects. */
 class CacheIntake {
@@ -109,18 +116,20 @@ class CacheIntake {
   readonly #cache: Cache;
   readonly #tap: Tap | undefined;
   readonly #ledger: ChangeLedger;
+  #left: readonly Ramp[];
   readonly #onFault: (fault: Fault) => void;
   readonly #signal: AbortSignal;
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
   constructor(
-    { cache, tap, ledger }: IntakeTargets,
+    { cache, tap, ledger, left }: IntakeTargets,
     { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>,
   ) {
     this.#cache = cache;
     this.#tap = tap;
     this.#ledger = ledger;
+    this.#left = left;
     this.#onFault = onFault;
     this.#signal = signal;
     this.synced = new Promise((resolve) => {
@@ -137,7 +146,11 @@ class CacheIntake {
     }
     const faults = this.#cache.take(event, (before, version) => this.#changed(event, before, version));
     for (const fault of faults) this.#onFault(fault);
-    if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
+    if (event.kind === 'synced' && this.#cache.isSynced) {
+      this.#cache.restoreRamps(this.#left);
+      this.#left = [];
+      this.#resolve();
+    }
     if (this.#cache.hasChanges) this.#onChange();
   };
 

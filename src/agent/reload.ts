@@ -312,6 +312,7 @@ export class Reloader {
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
     const feed = startFeed({
+      recordsRamps: true,
       platform,
       config,
       log,

@@ -167,8 +167,10 @@ export function describeGoneEndpoints({ mode, hangs, patience }: GoneOptions): v
 
       it('leaves a pod alone that lost its label and lives', async () => {
         await start('--reset-gone');
+        await become({ 'pod-1': 'ready', other: 'terminating' });
         const asks = await held();
-        await become({ 'pod-2': 'ready' });
+        // The sweep for another endpoint, which is gone, looks at these connections.
+        await become({ 'pod-2': 'ready' }, { ends: true });
         for (const ask of asks) assert.equal(await ask(), 'pod-1');
       });
 
@@ -176,8 +178,8 @@ export function describeGoneEndpoints({ mode, hangs, patience }: GoneOptions): v
         await start('--reset-gone');
         await become({ 'pod-1': 'ready' }, { name: 'other' });
         const asks = await held();
-        await become({ 'pod-1': 'terminating', 'pod-2': 'ready' });
-        await become({ 'pod-2': 'ready' });
+        await become({ 'pod-1': 'terminating', 'pod-2': 'ready', other: 'terminating' });
+        await become({ 'pod-2': 'ready' }, { ends: true });
         for (const ask of asks) assert.equal(await ask(), 'pod-1');
         await kill('pod-1');
         await become({}, { name: 'other', ends: true });

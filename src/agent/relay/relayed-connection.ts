@@ -1,7 +1,7 @@
 /** One relayed connection: finds an endpoint that answers, and passes bytes and the ends of both directions on. */
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
-import type { Backend } from '../../proxy/model/service-port.ts';
+import { type Backend, totalWeight } from '../../proxy/model/service-port.ts';
 
 /** Limits for the first and the second endpoint to accept the connection, while another one can still be tried. */
 const CONNECT_TIMEOUTS_MS: readonly number[] = [1000, 2000];
@@ -180,7 +180,7 @@ export class Choice {
 
 /** `part`: at least 0, less than 1. undefined where there is none. */
 function drawn(endpoints: readonly Backend[], part: number): Backend | undefined {
-  let left = part * endpoints.reduce((sum, { weight = 1 }) => sum + weight, 0);
+  let left = part * totalWeight(endpoints);
   for (const endpoint of endpoints) {
     left -= endpoint.weight ?? 1;
     if (left < 0) return endpoint;

@@ -104,8 +104,11 @@ export class Cache implements CachedObjects {
 
   /** Goes on with those of an earlier agent. Call it when all lists are complete. */
   restoreRamps(ramps: readonly Ramp[]): void {
-    const isReady = ({ service, address }: Ramp) => readyAddresses(this.slices.of(service)).has(address);
-    if (ramps.length > 0 && this.#slowStarts.size > 0) this.#rampsOf()?.restore(ramps, isReady);
+    if (ramps.length === 0 || this.#slowStarts.size === 0) return;
+    for (const [service, some] of Map.groupBy(ramps, (ramp) => ramp.service)) {
+      const ready = readyAddresses(this.slices.of(service));
+      this.#rampsOf()?.restore(some.filter(({ address }) => ready.has(address)));
+    }
   }
 
   /**
@@ -176,9 +179,17 @@ export class Cache implements CachedObjects {
     this.#rampsOf()?.changed(service, before, readyAddresses(this.slices.of(service)), event.triggeredAt);
   }
 
+  /** Weights stay as they are. */
+  stopGrowing(): void {
+    this.#ramps?.stop();
+  }
+
   #noteSlowStart(service: ServiceKey, time: number | undefined): void {
-    if (time !== undefined) this.#slowStarts.set(service, time);
-    else if (this.#slowStarts.delete(service)) this.#ramps?.forget(service);
+    if (time !== undefined) {
+      const before = this.#slowStarts.get(service);
+      this.#slowStarts.set(service, time);
+      if (before !== undefined && before !== time) this.#ramps?.retimed();
+    } else if (this.#slowStarts.delete(service)) this.#ramps?.forget(service);
   }
 
   #rampsOf(): Ramps | undefined {

@@ -1,7 +1,7 @@
 /** The reasons of a verdict, object by object, each with the field that decided. Pure. */
 
 import { cidrContains } from '../../base/address.ts';
-import { BALANCE_ANNOTATION } from '../../proxy/model/labels.ts';
+import { BALANCE_ANNOTATION, balanceText } from '../../proxy/model/labels.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
 import { capitalized, secondsText } from '../wire/format.ts';
@@ -102,10 +102,8 @@ function affinityReason(input: ReasonsInput): Reason[] {
 function balanceReason(input: ReasonsInput): Reason[] {
   const { hashes } = input.subject.port;
   if (hashes === undefined || input.subject.isRelayed) return [];
-  const by = hashes === 'address' ? 'address' : 'address and port';
-  const value = hashes === 'address' ? 'hash' : 'hash-port';
-  const says = `the ${by} of the client decides about its endpoint, on every node alike`;
-  return [about(input, `metadata.annotations["${BALANCE_ANNOTATION}"]`, value, says)];
+  const says = `the ${hashes} of the client decides about its endpoint, on every node alike`;
+  return [about(input, `metadata.annotations["${BALANCE_ANNOTATION}"]`, balanceText(hashes), says)];
 }
 
 function rangesReason(input: ReasonsInput): Reason[] {

@@ -196,19 +196,35 @@ export class TableWalk {
     const passing = onlyNumber(run.expressions[at + 1], to);
     const next: PacketState[] = [];
     const numbers = passing === undefined ? [...Array(count).keys()] : [passing - first].filter((n) => n < count);
-    for (const number of numbers.filter((n) => n >= 0)) {
-      const words = [...run.words];
-      writeRegister(words, to, numberWord((first + number) >>> 0));
-      const chosen = stepped(run.state, {
-        ...this.#step(run, { kind: 'choose', number, of: count }),
-        share: 1 / count,
+    const drawn = numbers
+      .filter((n) => n >= 0)
+      .map((number) => {
+        const words = [...run.words];
+        writeRegister(words, to, numberWord((first + number) >>> 0));
+        return { number, words };
       });
-      const state = likely(count === 1 ? run.state : chosen, 1 / count);
-      this.#run({ ...run, words, state, before: likely(run.before, 1 / count) }, at + 1, { next, done: endings.done });
+    for (const [{ number, words }, alike] of this.#alike(drawn, run.expressions[at + 1])) {
+      const share = alike / count;
+      const chosen = stepped(run.state, { ...this.#step(run, { kind: 'choose', number, of: count }), share });
+      const state = likely(count === 1 ? run.state : chosen, share);
+      this.#run({ ...run, words, state, before: likely(run.before, share) }, at + 1, { next, done: endings.done });
     }
     const rest = passing === undefined ? 0 : 1 - numbers.length / count;
     if (rest > 0) next.push(likely(passedBy(run), rest));
     endings.next.push(...merged(next));
+  }
+
+  /** Numbers that find the same value in the map that follows, such as the slots of an endpoint, go the same way: one of them, and how many they are. */
+  #alike<D extends { readonly words: readonly string[] }>(
+    drawn: readonly D[],
+    then: ReadExpression | undefined,
+  ): readonly (readonly [D, number])[] {
+    if (then?.do !== 'lookup' || then.to === undefined || then.to === 'verdict') return drawn.map((one) => [one, 1]);
+    const groups = Map.groupBy(drawn, ({ words }) => {
+      const found = this.#lookup.find(then.set, words, then.from);
+      return typeof found === 'object' ? found.data : String(found);
+    });
+    return [...groups.values()].flatMap((group) => group.slice(0, 1).map((one) => [one, group.length] as const));
   }
 
   /** The client's address alone decides, or its port as well, which is unknown: each client has another one. */

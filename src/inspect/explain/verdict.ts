@@ -1,7 +1,7 @@
 /** The verdict in one sentence: where the kernel sends the packet, and why. Pure. */
 import { cidrContains, endpointText, holdsAll, isLoopback } from '../../base/address.ts';
 import { MODES } from '../../proxy/model/modes.ts';
-import type { Backend } from '../../proxy/model/service-port.ts';
+import { type Backend, totalWeight } from '../../proxy/model/service-port.ts';
 import { specialKind } from '../../proxy/model/special-address.ts';
 import { hairpinBackends } from '../../proxy/modes/netfilter/local-traffic.ts';
 import type { ExplainedEndpoint, ExplainedSlice, Explanation } from '../wire/explanation.ts';
@@ -242,7 +242,7 @@ function relayedVerdict(input: DropInput & { readonly subject: Subject }): Packe
       ? `to ${first?.text}, the only endpoint in use of Service ${service}`
       : `to one of ${countText(endpoints.length, 'endpoint')} of Service ${service}`;
   const sentence = `The relay of the agent takes the connection in user space and passes it on ${which}, which sees an address of this node.`;
-  const all = endpoints.reduce((sum, { weight = 1 }) => sum + weight, 0);
+  const all = totalWeight(endpoints);
   const explained = endpoints.map(({ text, weight = 1 }) => ({
     endpoint: text,
     share: weight / all,

@@ -72,6 +72,11 @@ export class Leftovers {
     return this.#isAllPending;
   }
 
+  /** The number of removed frontends. */
+  get count(): number {
+    return this.#former.size;
+  }
+
   /** Whether this is a removed frontend. */
   has(at: string): boolean {
     return this.#former.has(at);

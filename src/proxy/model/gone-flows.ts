@@ -8,6 +8,9 @@ import { type FlowEnds, type FlowJudgement, Leftovers, LIVE, type NodeAddresses 
 import type { GoneEndpoint } from './gone-endpoints.ts';
 import type { OpeningFlows } from './opening-flows.ts';
 
+/** Limit of endpoints whose connections wait for a sweep, as where the kernel refuses to list them. Clients of further ones are not told. */
+const MAX_WAITING = 20_000;
+
 export class GoneFlows {
   readonly left = new Leftovers(false);
   readonly #opening: OpeningFlows;
@@ -20,6 +23,7 @@ export class GoneFlows {
   /** Takes endpoints that are gone. Their connections end once rules without them are written. */
   add(gone: readonly GoneEndpoint[]): void {
     for (const { service, address, port } of gone) {
+      if (this.left.count >= MAX_WAITING) return;
       this.left.markRemoved(socketBytes(address, port), service);
       this.left.markPending(service);
     }

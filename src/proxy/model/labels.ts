@@ -58,6 +58,11 @@ export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 /** On a Service: how an endpoint is chosen, `random`, `hash` or `hash-port` (docs/traffic.md). */
 export const BALANCE_ANNOTATION = 'slicewire.dev/balance';
 
+/** The value of that annotation for a choice by these parts of the client. */
+export function balanceText(by: 'address' | 'address and port'): string {
+  return by === 'address' ? 'hash' : 'hash-port';
+}
+
 /** On a Service: the time in which new endpoints get their share, such as `60s` (docs/traffic.md). */
 export const SLOW_START_ANNOTATION = 'slicewire.dev/slow-start';
 

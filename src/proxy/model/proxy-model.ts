@@ -2,7 +2,7 @@
 import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { MAX_PAIRS } from './endpoints.ts';
-import { BALANCE_ANNOTATION } from './labels.ts';
+import { BALANCE_ANNOTATION, balanceText } from './labels.ts';
 import { type Fault, MAX_FAULTS, type Service, type ServiceKey, type Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
@@ -243,8 +243,8 @@ function hashFault({ key, hashes }: Service): Fault {
     kind: 'Service',
     object: key,
     field: `metadata.annotations["${BALANCE_ANNOTATION}"]`,
-    value: hashes === 'address' ? 'hash' : 'hash-port',
-    problem: 'not used: iptables mode has no choice by the client, and chooses endpoints at random',
+    value: hashes === undefined ? '' : balanceText(hashes),
+    problem: 'not used: this mode has no choice by the client, and chooses endpoints at random',
     effect: 'no effect here',
   };
 }

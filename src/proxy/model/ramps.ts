@@ -39,6 +39,7 @@ export class Ramps {
   /** The time up to which steps were made. */
   #seen: number;
   #cancel: (() => void) | undefined;
+  #isStopped = false;
 
   constructor(parts: RampsParts) {
     this.#parts = parts;
@@ -66,10 +67,24 @@ export class Ramps {
     this.#schedule();
   }
 
-  /** Goes on with endpoints that grew before a restart, if they are ready. */
-  restore(ramps: Iterable<Ramp>, isReady: (ramp: Ramp) => boolean): void {
-    for (const ramp of ramps) if (isReady(ramp) && this.#begin(ramp)) this.#parts.onStep(ramp.service);
+  /** Goes on with endpoints that grew before a restart. */
+  restore(ramps: Iterable<Ramp>): void {
+    const wall = this.#parts.clock.wall();
+    for (const ramp of ramps) {
+      if (this.#begin({ ...ramp, since: Math.min(ramp.since, wall) })) this.#parts.onStep(ramp.service);
+    }
     this.#schedule();
+  }
+
+  /** A Service has another time: its endpoints are where they would be with it from the beginning. */
+  retimed(): void {
+    this.#step();
+  }
+
+  /** Makes no step any more. */
+  stop(): void {
+    this.#cancel?.();
+    this.#isStopped = true;
   }
 
   /** The endpoints of a Service have their whole weights from now on. */
@@ -98,6 +113,12 @@ export class Ramps {
     return slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(weighted) }));
   }
 
+  /** The clock was set back: what begins in the future begins now. */
+  #anchor(wall: number): void {
+    for (const since of this.#since.values())
+      for (const [address, at] of since) if (at > wall) since.set(address, wall);
+  }
+
   /** Returns whether it grows now. */
   #begin({ service, address, since }: Ramp): boolean {
     const duration = this.#parts.durationOf(service);
@@ -123,6 +144,7 @@ export class Ramps {
   #schedule(): void {
     this.#cancel?.();
     this.#cancel = undefined;
+    if (this.#isStopped) return;
     let next = Number.POSITIVE_INFINITY;
     for (const { service, since } of this.all()) {
       const fifth = (this.#parts.durationOf(service) ?? 0) / PARTS.length;
@@ -136,6 +158,7 @@ export class Ramps {
   #step(): void {
     const [before, wall] = [this.#seen, this.#parts.clock.wall()];
     this.#seen = wall;
+    if (wall < before) this.#anchor(wall);
     let isChanged = false;
     const stepped = new Set<ServiceKey>();
     for (const { service, address, since } of [...this.all()]) {

@@ -52,7 +52,7 @@ export interface Selection {
   readonly idleHints: IdleHints | undefined;
   /** Ready endpoints that get no new connections, because their Node does not answer. */
   readonly held: ReadonlySet<Endpoint>;
-  /** Ready endpoints that get none because others are ready, which are no backups and have a weight. */
+  /** Endpoints that get none because others are there that are no backups and have a weight; draining ones where no endpoint is ready. */
   readonly standby: ReadonlySet<Endpoint>;
 }
 
@@ -107,7 +107,9 @@ export function judge(
 function judged<T extends Pick<SelectionInput, 'endpoints' | 'suspects'>>(
   request: T,
 ): T & Pick<Selection, 'held' | 'standby'> {
-  const standby = standbyOf(request.endpoints);
+  const { endpoints } = request;
+  const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
+  const standby = spareOf(endpoints, hasReady ? isReady : isDraining);
   const others = standby.size === 0 ? request.endpoints : request.endpoints.filter((e) => !standby.has(e.endpoint));
   return { ...request, held: ejected(others, request.suspects), standby };
 }
@@ -122,8 +124,10 @@ function useOfEach(
     const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
     return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady, held, standby });
   }
-  const hasReady = endpoints.some(({ endpoint }) => isHere(endpoint, nodeName) && isReady(endpoint));
-  return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady, standby });
+  const here = endpoints.filter(({ endpoint }) => isHere(endpoint, nodeName));
+  const hasReady = here.some(({ endpoint }) => isReady(endpoint) && !standby.has(endpoint));
+  const idle = hasReady ? standby : standby.union(spareOf(here, isDraining));
+  return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady, standby: idle });
 }
 
 // The decision about one endpoint, with its reason (docs/semantics.md 3.4). Selection and explanation share it, so they cannot differ.
@@ -178,8 +182,11 @@ function useUnderLocal(endpoint: Endpoint, context: Omit<UseContext, 'held'>): E
   return context.standby.has(endpoint) ? 'standby' : 'ready';
 }
 
-function unreadyUse(endpoint: Endpoint, { hasReady }: Pick<UseContext, 'hasReady'>): EndpointUse {
-  if (isDraining(endpoint)) return hasReady ? 'replaced by ready ones' : 'draining';
+function unreadyUse(endpoint: Endpoint, { hasReady, standby }: Pick<UseContext, 'hasReady' | 'standby'>): EndpointUse {
+  if (isDraining(endpoint)) {
+    if (hasReady) return 'replaced by ready ones';
+    return standby.has(endpoint) ? 'standby' : 'draining';
+  }
   return endpoint.terminating ? 'terminating' : 'not ready';
 }
 
@@ -238,12 +245,15 @@ function isSpare({ isBackup, weight }: Endpoint): boolean {
   return isBackup === true || weight === 0;
 }
 
-/** The ready spare endpoints of a Service port and family, where another endpoint is ready, on whatever node. A backup with a weight comes before those without one. */
-function standbyOf(endpoints: readonly PortEndpoint[]): ReadonlySet<Endpoint> {
+/**
+ * The spare ones among these endpoints, where there are others. A backup with a weight comes before those without one. Of endpoints that are left,
+ * so, all have a weight, or none has.
+ */
+function spareOf(endpoints: readonly PortEndpoint[], isAmong: (endpoint: Endpoint) => boolean): ReadonlySet<Endpoint> {
   if (!endpoints.some(({ endpoint }) => isSpare(endpoint))) return NONE;
-  const ready = endpoints.filter(({ endpoint }) => isReady(endpoint)).map(({ endpoint }) => endpoint);
-  const isFirst = [(one: Endpoint) => !isSpare(one), (one: Endpoint) => one.weight !== 0].find((is) => ready.some(is));
-  return isFirst === undefined ? NONE : new Set(ready.filter((one) => !isFirst(one)));
+  const among = endpoints.map(({ endpoint }) => endpoint).filter(isAmong);
+  const isFirst = [(one: Endpoint) => !isSpare(one), (one: Endpoint) => one.weight !== 0].find((is) => among.some(is));
+  return isFirst === undefined ? NONE : new Set(among.filter((one) => !isFirst(one)));
 }
 
 /**

@@ -48,6 +48,11 @@ export interface Backend {
   readonly weight?: number;
 }
 
+/** The sum of the weights of a list; the number of its backends where they have none. */
+export function totalWeight(backends: readonly Pick<Backend, 'weight'>[]): number {
+  return backends.reduce((sum, { weight = 1 }) => sum + weight, 0);
+}
+
 /** `namespace/name[:port]/PROTOCOL/family`: the unit of the model's changes. */
 export type ServicePortKey = string;
 

@@ -5,23 +5,33 @@
  */
 import { mixedHash } from '../../base/hash.ts';
 
-/** Prime numbers of slots by the most endpoints that get them: at least 50 slots for each, so that a slot is at most 1 % of all. */
-const SIZES: readonly (readonly [endpoints: number, slots: number])[] = [
-  [5, 251],
-  [20, 1021],
-  [80, 4093],
-  [320, 16_381],
-  [Number.POSITIVE_INFINITY, 65_521],
-];
+/** What the slots are for. */
+type SlotsUse =
+  /** Shares that differ from those of the weights by less than 1 % of all. */
+  | 'weights'
+  /** The same with session affinity, where each slot is a rule: for few endpoints. */
+  | 'affinity'
+  /**
+   * Clients that keep their slots. With many slots for each endpoint, few clients of others get another one where one leaves: at most 1.2/N of
+   * all for up to 40 endpoints. Between 10 and 11 endpoints the number of slots changes, and with it the endpoint of nearly every client.
+   */
+  | 'clients';
 
-/**
- * The same for a stable choice. With many slots for each endpoint, few clients of others get another one where one leaves: at most 1.2/N of
- * all for up to 40 endpoints. Between 10 and 11 endpoints the number of slots changes, and with it the endpoint of nearly every client.
- */
-const STABLE_SIZES: typeof SIZES = [
-  [10, 8191],
-  [Number.POSITIVE_INFINITY, 65_521],
-];
+/** Prime numbers of slots, by the most endpoints that get them. */
+const SIZES: Readonly<Record<SlotsUse, readonly (readonly [endpoints: number, slots: number])[]>> = {
+  weights: [
+    [4, 251],
+    [20, 1021],
+    [80, 4093],
+    [320, 16_381],
+    [Number.POSITIVE_INFINITY, 65_521],
+  ],
+  affinity: [[50, 251]],
+  clients: [
+    [10, 8191],
+    [Number.POSITIVE_INFINITY, 65_521],
+  ],
+};
 
 interface Member {
   /** Names it on every node: `ip:port`. */
@@ -30,10 +40,13 @@ interface Member {
   readonly weight?: number;
 }
 
-/** The members in the slots, each at least once, as long as there are more slots than members. One without a weight counts as 1. `isStable`: for clients that keep
- * their slots. */
-export function inSlots<M extends Member>(members: readonly M[], isStable = false): readonly M[] {
-  const slots = (isStable ? STABLE_SIZES : SIZES).find(([most]) => members.length <= most)?.[1] ?? 0;
+/**
+ * The members in the slots, each at least once, as long as there are more slots than members; the members alone where they are too many for
+ * the use. One without a weight counts as 1.
+ */
+export function inSlots<M extends Member>(members: readonly M[], use: SlotsUse): readonly M[] {
+  const slots = SIZES[use].find(([most]) => members.length <= most)?.[1];
+  if (slots === undefined) return members;
   const largest = Math.max(...members.map(({ weight = 1 }) => weight));
   const turns = members.map((member) => new Turns(member, slots));
   const table = Array<M | undefined>(slots).fill(undefined);

@@ -1,7 +1,18 @@
 /** Weights and backups of endpoints (docs/traffic.md, docs/semantics.md 3.7 and 7.10). */
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, balanced, DROPPED, type OtherEnd, type Story } from '../story.ts';
-import { as, type EndpointInput, NODE_PORT, nodePortWeb, podsWith, told, toldFrom, UNREADY, web } from './build.ts';
+import {
+  as,
+  DRAINING,
+  type EndpointInput,
+  NODE_PORT,
+  nodePortWeb,
+  podsWith,
+  told,
+  toldFrom,
+  UNREADY,
+  web,
+} from './build.ts';
 
 const WEIGHT = 'metadata.annotations["slicewire.dev/weight"]';
 const BACKUP = 'metadata.annotations["slicewire.dev/backup"]';
@@ -160,6 +171,34 @@ export const trafficStories: readonly Story[] = [
     tell: (w) => ({
       objects: [web(w, { internalTrafficPolicy: 'Local' }), ...slices(w, ['other'], backup, 'pod-1')],
       packets: [told('pod-3', w.clusterIP(10), DROPPED)],
+    }),
+  },
+  {
+    id: 'weight-0-where-all-drain',
+    title: 'where no endpoint is ready, draining ones of weight 0 give way to one with a weight',
+    field: WEIGHT,
+    covers: ['3.7', 'KEP-1669'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => ({
+      objects: [
+        web(w),
+        ...slices(w, [as('pod-1', DRAINING)], weight('0'), as('pod-2', DRAINING), as('other', DRAINING)),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+    }),
+  },
+  {
+    id: 'draining-beside-a-backup-under-policy-local',
+    title: 'under policy Local a draining endpoint of the node is used though a backup there is ready on standby',
+    field: BACKUP,
+    covers: ['3.7', '3.4.4'],
+    kubeProxy: NO_BACKUPS,
+    tell: (w) => ({
+      objects: [
+        web(w, { internalTrafficPolicy: 'Local' }),
+        ...slices(w, ['other', as('pod-1', DRAINING)], backup, 'pod-2'),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
     }),
   },
   {

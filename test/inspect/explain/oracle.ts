@@ -213,20 +213,24 @@ function balanced(packet: Packet, { port, backends, masquerades }: Balance, inpu
 /** By the weights; nftables mode rounds them to whole slots (`test/proxy/model/slots.test.ts` bounds the difference). */
 function partsOf(
   backends: readonly Backend[],
-  { hashes }: Pick<ServicePort, 'hashes'>,
+  port: Pick<ServicePort, 'hashes' | 'affinitySeconds'>,
   { mode }: ModeSettings,
 ): ReadonlyMap<Backend, number> {
+  const { hashes } = port;
   const isInSlots =
     mode === 'nftables' && backends.length > 1 && (hashes !== undefined || backends[0]?.weight !== undefined);
   if (!isInSlots) return new Map(backends.map((backend) => [backend, backend.weight ?? 1]));
-  const slots = Map.groupBy(inSlots(backends, hashes !== undefined), (backend) => backend);
+  const slots = Map.groupBy(
+    inSlots(backends, port.affinitySeconds > 0 ? 'affinity' : hashes === undefined ? 'weights' : 'clients'),
+    (backend) => backend,
+  );
   return new Map(slots.entries().map(([backend, { length }]) => [backend, length]));
 }
 
 /** The backend that the client's address alone decides about. */
 function hashedOf({ source }: Packet, { port, backends }: Balance, { mode }: ModeSettings): Backend | undefined {
   if (mode !== 'nftables' || port.hashes !== 'address' || backends.length < 2) return undefined;
-  const slots = inSlots(backends, true);
+  const slots = inSlots(backends, 'clients');
   return slots[jenkinsNumber(addressBytes(source), slots.length, 0x736c6963)];
 }
 

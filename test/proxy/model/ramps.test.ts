@@ -146,11 +146,35 @@ describe('slow start', () => {
     world.put(pods({ ready: [A, B] }));
     world.clock.advance(30_000);
     const next = new World(world.clock).put(web('60s'), pods({ ready: [A, B] })).synced();
-    next.cache.restoreRamps(world.saved);
+    next.cache.restoreRamps([
+      ...world.saved,
+      ...world.saved.map((one) => ({ ...one, address: '10.9.9.9' as typeof one.address })),
+    ]);
     assert.equal(next.weights()['12'], 46);
     assert.deepEqual([...next.cache.takeChanges()], [KEY]);
     next.clock.advance(30_000);
     assert.equal(next.weights()['12'], 100);
+  });
+
+  it('makes the steps of another time at once', () => {
+    const world = new World().put(web('1h'), pods({ ready: [A] })).synced();
+    world.put(pods({ ready: [A, B] }));
+    world.clock.advance(240_000);
+    assert.equal(world.weights()['12'], 10);
+    world.put(web('10m'));
+    assert.equal(world.weights()['12'], 46);
+    world.cache.takeChanges();
+    world.clock.advance(120_000);
+    assert.deepEqual([world.weights()['12'], [...world.cache.takeChanges()]], [64, [KEY]]);
+  });
+
+  it('makes no step after it was stopped', () => {
+    const world = begun();
+    world.put(pods({ ready: [A, B] }));
+    world.cache.takeChanges();
+    world.cache.stopGrowing();
+    world.clock.advance(60_000);
+    assert.equal(world.cache.takeChanges().size, 0);
   });
 
   it('is set aside where it is no time', () => {

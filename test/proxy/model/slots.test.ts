@@ -9,7 +9,7 @@ const members = (weights: readonly number[]) =>
 /** The largest difference of a part from what the weights say. */
 function worstError(weights: readonly number[]): number {
   const all = members(weights);
-  const slots = inSlots(all);
+  const slots = inSlots(all, 'weights');
   const sum = weights.reduce((a, b) => a + b, 0);
   const counts = Map.groupBy(slots, (one) => one);
   return Math.max(...all.map((one) => Math.abs((counts.get(one)?.length ?? 0) / slots.length - one.weight / sum)));
@@ -26,6 +26,9 @@ describe('slots', () => {
     'a canary of 10 % beside one': [100, 11],
     'a canary of 5 % beside three': [100, 100, 100, 16],
     'one in a thousand': [1000, 1],
+    'one heavy beside three light ones': [1000, 1, 1, 1],
+    'one heavy beside four light ones': [1000, 1, 1, 1, 1],
+    'one heavy beside many light ones': [1000, ...Array(79).fill(1)],
     'five of which each has another weight': [10, 20, 30, 40, 50],
     'fifty canaries beside fifty': [...Array(50).fill(100), ...Array(50).fill(1)],
     'three hundred and one': [...Array(300).fill(100), 5],
@@ -35,19 +38,20 @@ describe('slots', () => {
     it(`are right within 1 % of all, and none is without: ${name}`, () => {
       const error = worstError(weights);
       assert.ok(error < 0.01, `${error}`);
-      assert.equal(new Set(inSlots(members(weights))).size, weights.length);
+      assert.equal(new Set(inSlots(members(weights), 'weights')).size, weights.length);
     });
   }
 
   it('of the canaries together are right within 1 %, too', () => {
     const all = members([...Array(50).fill(100), ...Array(50).fill(1)]);
-    const canaries = inSlots(all).filter(({ weight }) => weight === 1).length / inSlots(all).length;
+    const canaries =
+      inSlots(all, 'weights').filter(({ weight }) => weight === 1).length / inSlots(all, 'weights').length;
     assert.ok(Math.abs(canaries - 1 / 101) < 0.01, `${canaries}`);
   });
 
   it('change little where a weight changes a little', () => {
-    const before = inSlots(members([100, 100, 100, 10]));
-    const after = inSlots(members([100, 100, 100, 20]));
+    const before = inSlots(members([100, 100, 100, 10]), 'weights');
+    const after = inSlots(members([100, 100, 100, 20]), 'weights');
     // The fourth has 8 of 251 slots before, and 16 then.
     assert.ok(changed(before, after) <= 24, `${changed(before, after)}`);
   });
@@ -61,7 +65,7 @@ describe('slots that clients keep', () => {
   for (const [count, parts] of most) {
     it(`of ${count} endpoints: one that leaves moves at most ${parts}/${count} of the clients, and all have even shares`, (t) => {
       const all = even(count);
-      const before = inSlots(all, true);
+      const before = inSlots(all, 'clients');
       const counts = [...Map.groupBy(before, ({ text }) => text).values()].map(({ length }) => length);
       const uneven = Math.max(...counts.map((slots) => Math.abs(slots * count - before.length) / before.length));
       assert.ok(uneven < 0.02, `${uneven}`);
@@ -70,7 +74,7 @@ describe('slots that clients keep', () => {
       for (const gone of all.slice(0, 10)) {
         const after = inSlots(
           all.filter((one) => one !== gone),
-          true,
+          'clients',
         );
         worst = Math.max(worst, changed(before, after) / before.length);
       }

@@ -71,7 +71,7 @@ function complete(service: Service, { annotations }: ApiService['metadata'], fau
   const text = annotations?.[IPVS_SCHEDULER_ANNOTATION];
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
   const slowStart = readSlowStart(annotations, faults);
-  const hashes = readBalance(annotations, service, faults);
+  const hashes = readBalance(annotations, { ...service, ipvsScheduler, frontends: frontendsOf(service) }, faults);
   const found = {
     ...service,
     ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),

@@ -4,6 +4,7 @@ import { parseDuration } from '../../../base/duration.ts';
 import {
   BACKUP_ANNOTATION,
   BALANCE_ANNOTATION,
+  IPVS_SCHEDULER_ANNOTATION,
   type Labels,
   SLOW_START_ANNOTATION,
   WEIGHT_ANNOTATION,
@@ -30,10 +31,18 @@ const BALANCES: ReadonlyMap<string, HashedBy | undefined> = new Map([
   ['hash-port', 'address and port'],
 ]);
 
+/** Limit of the frontends of a Service with a stable choice: each has thousands of slots in the kernel. */
+const MAX_HASHED = 20;
+
+interface Balanced extends Pick<Service, 'affinitySeconds'> {
+  readonly ipvsScheduler: string | undefined;
+  readonly frontends: number;
+}
+
 /** By what a Service's endpoint is chosen; undefined for chance. */
 export function readBalance(
   annotations: Labels,
-  { affinitySeconds }: Pick<Service, 'affinitySeconds'>,
+  { affinitySeconds, ipvsScheduler, frontends }: Balanced,
   faults: FaultList,
 ): HashedBy | undefined {
   const text = annotations[BALANCE_ANNOTATION];
@@ -44,8 +53,15 @@ export function readBalance(
     return faults.useDefault(field, text, problem);
   }
   const by = BALANCES.get(text);
-  if (by === undefined || affinitySeconds === 0) return by;
-  return faults.notice(field, text, 'spec.sessionAffinity ClientIP decides about the endpoint of a client');
+  if (by === undefined) return undefined;
+  if (affinitySeconds > 0)
+    return faults.notice(field, text, 'spec.sessionAffinity ClientIP decides about the endpoint of a client');
+  if (frontends > MAX_HASHED) {
+    const problem = `is for Services with up to ${MAX_HASHED} frontends, and this one has ${frontends}; endpoints are chosen at random`;
+    return faults.useDefault(field, text, problem);
+  }
+  if (ipvsScheduler !== undefined) faults.notice(field, text, `in IPVS mode ${IPVS_SCHEDULER_ANNOTATION} decides`);
+  return by;
 }
 
 /** The endpoints of a slice with what its annotations say of them. */

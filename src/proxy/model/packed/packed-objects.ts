@@ -9,6 +9,8 @@ import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from './b
 const packer = new Packer();
 const TYPES: readonly Service['type'][] = ['ClusterIP', 'NodePort', 'LoadBalancer'];
 
+const HASHED_BY: readonly HashedBy[] = ['address', 'address and port'];
+
 /** Bits of a Service; the lowest two are the type. */
 const INTERNAL_LOCAL = 4;
 const EXTERNAL_LOCAL = 8;
@@ -19,8 +21,6 @@ const HAS_UUID = 64;
 const HAS_MILLISECONDS = 128;
 
 /** `version`: its resourceVersion; "" for none. */
-const HASHED_BY: readonly HashedBy[] = ['address', 'address and port'];
-
 export function packService(service: Service, version = ''): Packed<Service> {
   const { type, uid, createdAt, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports } = service;
   const hasUuid = uid !== undefined && isUuid(uid);

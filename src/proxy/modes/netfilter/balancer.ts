@@ -6,7 +6,7 @@
 import type { Family, Protocol } from '../../../base/address.ts';
 import { mixedHash } from '../../../base/hash.ts';
 import { compact } from '../../model/objects.ts';
-import type { Backend, ServicePort } from '../../model/service-port.ts';
+import { type Backend, type ServicePort, totalWeight } from '../../model/service-port.ts';
 import { shortHash } from './key-space.ts';
 import { type ChainKey, chainKey } from './names.ts';
 import { type Chain, comment, jump, oneIn, protocol, type Rule, rule, shareOf } from './rules.ts';
@@ -68,7 +68,7 @@ function mine({ port }: BalancerDraft, ...parts: (string | undefined)[]): Rule {
 /** Rules that choose one backend, each with the same probability, or by their weights. */
 function addEndpoints(draft: BalancerDraft, rules: Rule[], backends: readonly Backend[]): void {
   const { protocol: name, id, affinitySeconds } = draft.port;
-  let left = weightOf(backends);
+  let left = totalWeight(backends);
   for (const [i, backend] of backends.entries()) {
     const { weight = 1 } = backend;
     const chance = i === backends.length - 1 ? undefined : weight === 1 ? oneIn(left) : shareOf(weight, left);
@@ -85,23 +85,18 @@ function addGroups(
   draft: BalancerDraft,
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
 ): void {
-  let left = weightOf(backends);
+  let left = totalWeight(backends);
   for (const [group, members] of endpointGroups(backends)) {
     const name = groupChain(chain, group);
     const inGroup: Rule[] = [];
     addEndpoints(draft, inGroup, members);
     addChain(draft, name, inGroup);
     const words = rules.length === 0 ? comment(draft.port.id) : undefined;
-    const weight = weightOf(members);
+    const weight = totalWeight(members);
     const chance = weight < left ? shareOf(weight, left) : undefined;
     rules.push(mine(draft, words, chance, jump(name)));
     left -= weight;
   }
-}
-
-/** The sum of the weights; without weights the number of backends. */
-function weightOf(backends: readonly Backend[]): number {
-  return backends.reduce((sum, { weight = 1 }) => sum + weight, 0);
 }
 
 function dnat(backend: Backend): string {

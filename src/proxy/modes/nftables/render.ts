@@ -88,7 +88,8 @@ class Rendering {
 export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedElements {
   const into = new Rendering(port, settings);
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
-  for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
+  const numbers = sticky === undefined ? numbersOf(port) : NO_NUMBERS;
+  for (const frontend of port.frontends) addFrontend(into, { port, numbers, sticky }, frontend);
   guard(into, port, settings);
   return {
     elements: into.elements,
@@ -115,7 +116,15 @@ function sharedElements(port: ServicePort, { localDetector }: NftablesSettings):
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
 
-function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, sticky: StickyChains | undefined): void {
+/** What all frontends of a ServicePort share. */
+interface Rendered {
+  readonly port: ServicePort;
+  readonly numbers: Numbers;
+  readonly sticky: StickyChains | undefined;
+}
+
+function addFrontend(into: Rendering, of: Rendered, frontend: Frontend): void {
+  const { port, sticky } = of;
   const { role, address, empty } = frontend;
   const isNodePort = role === 'node-port';
   if (!isNodePort && address === undefined) return;
@@ -123,7 +132,7 @@ function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, sti
     isNodePort || address === undefined
       ? portKey(port.protocol, frontend.port)
       : socketKey(address, port.protocol, frontend.port);
-  const chain = sticky === undefined ? balancerOf(into, port, frontend, key) : chainOfSticky(sticky, frontend);
+  const chain = sticky === undefined ? balancerOf(into, of, frontend, key) : chainOfSticky(sticky, frontend);
   if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, chain);
   if (empty !== undefined) {
     into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, empty === 'drop' ? 'drop' : `goto ${REFUSE}`);
@@ -137,25 +146,25 @@ function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undef
 /** Adds the endpoints of a frontend, and returns its chain; undefined when it has no endpoint. */
 function balancerOf(
   into: Rendering,
-  port: ServicePort,
+  { port, numbers }: Rendered,
   { role, policy, empty }: Frontend,
   key: string,
 ): string | undefined {
-  const { cluster, local, hashes } = port;
+  const { cluster, hashes } = port;
   const by = hashes === undefined ? {} : { hashes };
   const isLocal = policy === 'Local';
   const set = role === 'node-port' ? 'nodePortEndpoints' : 'endpoints';
   if (role === 'cluster-ip') {
     if (empty !== undefined) return undefined;
-    const backends = numbered(isLocal ? local : cluster, hashes);
+    const backends = isLocal ? numbers.local : numbers.cluster;
     addEndpoints(into, set, key, backends, isLocal);
     return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length, ...by });
   }
   const entry: Exclude<EntryPoint, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
-  const everywhere = numbered(cluster, hashes);
+  const everywhere = numbers.cluster;
   addEndpoints(into, set, key, everywhere, false);
   if (isLocal) {
-    const onNode = numbered(local, hashes);
+    const onNode = numbers.local;
     addEndpoints(into, set, key, onNode, true);
     const [all, here] = [everywhere.length, onNode.length];
     return all + here === 0 ? undefined : into.localPolicy({ entry, all, here, ...by });
@@ -164,10 +173,28 @@ function balancerOf(
   return into.balance({ entry, isLocal: false, masquerades: true, endpoints: everywhere.length, ...by });
 }
 
+/** The endpoints of both lists in the order of their numbers. */
+interface Numbers {
+  readonly cluster: readonly Backend[];
+  readonly local: readonly Backend[];
+}
+
+/** Endpoints with affinity have chains instead. */
+const NO_NUMBERS: Numbers = { cluster: [], local: [] };
+
+function numbersOf({ cluster, local, hashes }: ServicePort): Numbers {
+  return { cluster: numbered(cluster, hashes), local: numbered(local, hashes) };
+}
+
+/** Endpoints with affinity, each as often as a new client gets it. */
+function choiceOf(backends: readonly Backend[]): readonly Backend[] {
+  return backends[0]?.weight === undefined ? backends : inSlots(backends, 'affinity');
+}
+
 /** The endpoints in the order of their numbers: each once, or as often as its part is where they have weights or clients keep their numbers. */
 function numbered(backends: readonly Backend[], hashes?: HashedBy): readonly Backend[] {
-  if (hashes !== undefined && backends.length > 1) return inSlots(backends, true);
-  return backends[0]?.weight === undefined ? backends : inSlots(backends);
+  if (hashes !== undefined && backends.length > 1) return inSlots(backends, 'clients');
+  return backends[0]?.weight === undefined ? backends : inSlots(backends, 'weights');
 }
 
 /** Numbers have no gaps: from 0, and from LOCAL for policy Local. */
@@ -229,7 +256,7 @@ function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChai
   };
   const list = (name: string, backends: readonly Backend[]): string | undefined => {
     if (backends.length === 0) return undefined;
-    add(name, stickyList(backends.map(member), numbered(backends).map(member)));
+    add(name, stickyList(backends.map(member), choiceOf(backends).map(member)));
     return name;
   };
   const [all, here] = [list(`sticky-${id}`, port.cluster), list(`sticky-here-${id}`, port.local)];
