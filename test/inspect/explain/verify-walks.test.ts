@@ -31,6 +31,9 @@ const endpoints = slice({
   endpoints: ['10.244.1.11', '10.244.2.12'],
 });
 
+const withTraffic = (annotations: Record<string, string>) =>
+  slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11', '10.244.2.12'], annotations });
+
 async function nodeWith(objects: Objects, mode: ModeName = 'iptables'): Promise<AskedNode> {
   const node = askedNode(mode);
   node.rig.put(...(objects as Parameters<AskedNode['rig']['put']>));
@@ -153,6 +156,23 @@ const ON_PURPOSE: Readonly<Record<string, Case & { readonly why: RegExp }>> = {
       ofRival('b', '10.244.1.2'),
     ],
     why: /Several Services claim this address and port/,
+  },
+  'uses all ready endpoints alike, whatever their weights are': {
+    objects: [balancer(), withTraffic({ 'slicewire.dev/weight': '{"10.244.1.11": 10}' })],
+    theirs: [balancer(), endpoints],
+    why: /neither weights nor backups nor a choice by the client/,
+  },
+  'uses a backup beside others': {
+    objects: [
+      balancer(),
+      slice({ name: 'web-1', namespace: 'shop', service: 'web', endpoints: ['10.244.1.11'] }),
+      slice({
+        ...{ name: 'web-2', namespace: 'shop', service: 'web', endpoints: ['10.244.2.12'] },
+        annotations: { 'slicewire.dev/backup': 'true' },
+      }),
+    ],
+    theirs: [balancer(), endpoints],
+    why: /neither weights nor backups nor a choice by the client/,
   },
 };
 
