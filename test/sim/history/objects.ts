@@ -127,7 +127,10 @@ export class SimObjects {
     };
     const ingress = type === 'LoadBalancer' ? [{ ip: `198.51.100.${10 + index}`, ipMode: 'VIP' }] : [];
     one.status = { loadBalancer: ingress.length === 0 ? {} : { ingress } };
-    return serviceOf(service({ name, spec: one.spec, status: one.status, ...(this.#steers ? BALANCED[index] : {}) }));
+    // Each of its addresses has thousands of slots, which take as many messages to list.
+    const isPlain = type === 'ClusterIP' && one.spec.externalIPs === undefined;
+    const balance = this.#steers && isPlain ? BALANCED[index] : {};
+    return serviceOf(service({ name, spec: one.spec, status: one.status, ...balance }));
   }
 
   #changePart(one: SimService, part: number): Action[] {
