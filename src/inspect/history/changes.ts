@@ -1,9 +1,23 @@
 /** The changes of an object, as phrases for people. */
 
 import { type Address, endpointText } from '../../base/address.ts';
+import { durationText } from '../../base/duration.ts';
 import { sameData } from '../../base/equal.ts';
-import { IPVS_SCHEDULER_ANNOTATION } from '../../proxy/model/labels.ts';
-import type { Endpoint, NodeView, Service, ServicePortSpec, Slice, SlicePort } from '../../proxy/model/objects.ts';
+import {
+  BALANCE_ANNOTATION,
+  balanceText,
+  IPVS_SCHEDULER_ANNOTATION,
+  SLOW_START_ANNOTATION,
+} from '../../proxy/model/labels.ts';
+import {
+  type Endpoint,
+  type NodeView,
+  type Service,
+  type ServicePortSpec,
+  type Slice,
+  type SlicePort,
+  USUAL_WEIGHT,
+} from '../../proxy/model/objects.ts';
 import { firstOf } from '../wire/format.ts';
 import { type Change, isSame } from './delta.ts';
 
@@ -42,6 +56,14 @@ const SERVICE_FIELDS: readonly (readonly [field: string, read: (service: Service
   ['spec.sessionAffinity', ({ affinitySeconds }) => affinityText(affinitySeconds)],
   ['spec.healthCheckNodePort', ({ healthCheckNodePort }) => numberText(healthCheckNodePort)],
   [`metadata.annotations ${IPVS_SCHEDULER_ANNOTATION}`, ({ ipvsScheduler }) => ipvsScheduler ?? 'none'],
+  [
+    `metadata.annotations ${BALANCE_ANNOTATION}`,
+    ({ hashes }) => (hashes === undefined ? 'random' : balanceText(hashes)),
+  ],
+  [
+    `metadata.annotations ${SLOW_START_ANNOTATION}`,
+    ({ slowStart }) => (slowStart === undefined ? 'none' : durationText(slowStart)),
+  ],
 ];
 
 function affinityText(seconds: number): string {
@@ -144,8 +166,14 @@ function fieldPhrases(was: Endpoint, now: Endpoint, name: string): string[] {
     ['node', was.nodeName, now.nodeName],
     ['zone hints', was.zoneHints.join(', '), now.zoneHints.join(', ')],
     ['node hints', was.nodeHints.join(', '), now.nodeHints.join(', ')],
+    ['weight', weightText(was), weightText(now)],
+    ['backup', was.isBackup ? 'yes' : 'no', now.isBackup ? 'yes' : 'no'],
   ];
   return pairs.flatMap(([field, a, b]) => (a === b ? [] : [`${field} of ${name}: ${a || 'none'} → ${b || 'none'}`]));
+}
+
+function weightText({ weight = USUAL_WEIGHT }: Endpoint): string {
+  return String(weight);
 }
 
 type EndpointState = 'ready' | 'not ready' | 'terminating, serving' | 'terminating' | 'terminating, ready';

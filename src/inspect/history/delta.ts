@@ -220,6 +220,8 @@ export function isSame(a: Endpoint | undefined, b: Endpoint | undefined): boolea
     a.serving === b.serving &&
     a.terminating === b.terminating &&
     a.nodeName === b.nodeName &&
+    a.weight === b.weight &&
+    a.isBackup === b.isBackup &&
     sameNames(a.zoneHints, b.zoneHints) &&
     sameNames(a.nodeHints, b.nodeHints)
   );

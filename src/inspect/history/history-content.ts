@@ -5,7 +5,13 @@
 
 import type { Address } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
-import { IPVS_SCHEDULER_ANNOTATION } from '../../proxy/model/labels.ts';
+import { durationText } from '../../base/duration.ts';
+import {
+  BALANCE_ANNOTATION,
+  balanceText,
+  IPVS_SCHEDULER_ANNOTATION,
+  SLOW_START_ANNOTATION,
+} from '../../proxy/model/labels.ts';
 import type { Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
@@ -196,6 +202,8 @@ function serviceLines(service: Service): string[] {
     ...(affinitySeconds === 0 ? [] : [`spec.sessionAffinity: ClientIP, ${affinitySeconds} s`]),
     ...(service.healthCheckNodePort === 0 ? [] : [`spec.healthCheckNodePort: ${service.healthCheckNodePort}`]),
     ...(service.ipvsScheduler === undefined ? [] : [`${IPVS_SCHEDULER_ANNOTATION}: ${service.ipvsScheduler}`]),
+    ...(service.hashes === undefined ? [] : [`${BALANCE_ANNOTATION}: ${balanceText(service.hashes)}`]),
+    ...(service.slowStart === undefined ? [] : [`${SLOW_START_ANNOTATION}: ${durationText(service.slowStart)}`]),
   ];
 }
 
@@ -203,12 +211,14 @@ function serviceLines(service: Service): string[] {
 function sliceLines(slice: Slice): string[] {
   const ports = slice.ports.map((port) => `port ${`${port.name} ${slicePortText(port)}`.trim()}`);
   const lines = slice.endpoints.slice(0, MAX_ENDPOINT_LINES).map((endpoint) => {
-    const { nodeName, zoneHints, nodeHints, address } = endpoint;
+    const { nodeName, zoneHints, nodeHints, address, weight, isBackup } = endpoint;
     const parts = [
       `${endpointName(address, slice)} ${stateOf(endpoint)}`,
       ...(nodeName === '' ? [] : [`node ${nodeName}`]),
       ...(zoneHints.length === 0 ? [] : [`hints of zones ${zoneHints.join(', ')}`]),
       ...(nodeHints.length === 0 ? [] : [`hints of nodes ${nodeHints.join(', ')}`]),
+      ...(weight === undefined ? [] : [`weight ${weight}`]),
+      ...(isBackup === true ? ['backup'] : []),
     ];
     return parts.join('; ');
   });

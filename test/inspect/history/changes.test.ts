@@ -93,6 +93,30 @@ describe('what changed, as phrases', () => {
     for (const [from, to, expected] of phrases) assert.deepEqual(ofSlice(from, to), expected);
   });
 
+  it('name the annotations about traffic with both values', () => {
+    const annotated = (annotations: Record<string, string>) => {
+      const object = service({ name: 'web', spec: { clusterIP: '10.96.0.7', ports: [{ port: 80 }] }, annotations });
+      return decodeService(object, KEY).service;
+    };
+    const to = annotated({ 'slicewire.dev/balance': 'hash', 'slicewire.dev/slow-start': '90s' });
+    assert.deepEqual(phrasesOf({ kind: 'Service', key: KEY, from: annotated({}), to }), [
+      'metadata.annotations slicewire.dev/balance: random → hash',
+      'metadata.annotations slicewire.dev/slow-start: none → 1m30s',
+    ]);
+    const weighted = (annotations: Record<string, string>) => {
+      const ports = [{ name: 'http', port: 8080 }];
+      const object = slice({ name: 'web', service: 'web', ports, endpoints: ['10.244.1.1'], annotations });
+      return decodeSlice(object, KEY).slice;
+    };
+    const change: Change = {
+      ...{ kind: 'EndpointSlice', key: KEY, from: weighted({}) },
+      to: weighted({ 'slicewire.dev/weight': '20', 'slicewire.dev/backup': 'true' }),
+    };
+    assert.deepEqual(phrasesOf(change), ['weight of 10.244.1.1:8080: 100 → 20', 'backup of 10.244.1.1:8080: no → yes']);
+    const { delta } = deltaOf(change) as Extract<HistoryDelta, { kind: 'EndpointSlice' }>;
+    assert.ok('endpoints' in delta && delta.endpoints !== undefined, 'a recording has the change');
+  });
+
   it('name the fields of the Node with both values', () => {
     const node = (zone: string) => {
       const event = decodeNode(nodeOf(zone), 'node');
