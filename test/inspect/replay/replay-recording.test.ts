@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { historyOf } from '../../../src/inspect/history/history-content.ts';
 import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts';
+import { isLong } from '../../../src/inspect/history/records.ts';
 import { Replay, type ReplayedSync } from '../../../src/inspect/replay/replay-recording.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { type Plan, planText } from '../../../src/proxy/reconcile/step.ts';
@@ -58,6 +59,8 @@ for (const mode of ['iptables', 'nftables', 'ipvs'] as const satisfies readonly 
           rig.clock.advance(5000);
           await rig.sync('resync');
           const wanted: string[] = [];
+          /** A long plan is compared by its text alone: a recording has no digest of it. */
+          const long = new Set<string>();
           if (recording === undefined) {
             plans.length = 0;
             recording = record(rig, mode);
@@ -70,6 +73,7 @@ for (const mode of ['iptables', 'nftables', 'ipvs'] as const satisfies readonly 
             if (isResync) rig.rig.loop.distrust();
             await rig.sync();
             wanted.push(plans.map(planText).join('\n\n'));
+            if (plans.some(isLong)) long.add(wanted.at(-1) ?? '');
           }
           await setImmediate();
           const syncs = await replayed(recording.bytes());
@@ -80,7 +84,8 @@ for (const mode of ['iptables', 'nftables', 'ipvs'] as const satisfies readonly 
           // The order of the first plan of all is that in which the lists came, which is not recorded.
           const [first, ...others] = syncs;
           assert.notEqual(first?.isSame, false);
-          for (const { isSame, why } of isFromStart ? others : syncs) assert.equal(isSame, true, why);
+          for (const { isSame, why, planText } of isFromStart ? others : syncs)
+            assert.equal(isSame, long.has(planText) ? undefined : true, why);
         }),
         { numRuns: 40 },
       );
