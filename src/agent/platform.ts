@@ -2,7 +2,6 @@
  * Everything outside the agent that it reads or changes, in one interface: this machine, its kernel and files, the API server, and the clients
  * of its ports. The simulator of test/sim puts a world of its own in its place. Only time and chance are read directly.
  */
-
 import { cpus, release } from 'node:os';
 import type { Address, Family } from '../base/address.ts';
 import { realClock } from '../base/clock.ts';

@@ -61,7 +61,7 @@ export function describeGoneEndpoints({ mode, hangs, patience }: GoneOptions): v
         await node.stop();
         await node.run('cleanup');
         await lab.exec('node', 'conntrack', '-F');
-        // What other tests say of gone pods is over.
+        // The rules that another test wrote into its pods.
         for (const pod of ['pod-1', 'pod-2']) await lab.exec(pod, tool, '-F', 'INPUT');
         await node.write('other');
       });

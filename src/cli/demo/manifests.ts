@@ -18,6 +18,10 @@ export const CANARY = { clusterIP: '10.96.0.50', port: 80, weight: 11 } as const
 export const VANISHING = { clusterIP: '10.96.0.60', port: 80 } as const;
 export const POD_PORT = 8080;
 
+function documents(objects: readonly object[]): string {
+  return objects.map((object) => yamlText(object)).join('---\n');
+}
+
 /** YAML of the Service `web`, and of a Service without endpoints. */
 export function servicesYaml(): string {
   const web = {
@@ -36,7 +40,7 @@ export function servicesYaml(): string {
     metadata: { name: 'empty' },
     spec: { clusterIP: EMPTY.clusterIP, ports: [{ port: EMPTY.port }] },
   };
-  return [web, empty].map((object) => yamlText(object)).join('---\n');
+  return documents([web, empty]);
 }
 
 /** YAML of the Service `outside` and the Endpoints that name its two servers. */
@@ -53,7 +57,7 @@ export function outsideYaml(): string {
     metadata: { name: 'outside' },
     subsets: [{ addresses: OUTSIDE.servers.map((ip) => ({ ip })), ports: [{ port: OUTSIDE.serverPort }] }],
   };
-  return [service, endpoints].map((object) => yamlText(object)).join('---\n');
+  return documents([service, endpoints]);
 }
 
 /** YAML of a Service with a selector. */
@@ -79,18 +83,19 @@ export function podsYaml(pods: readonly number[]): string {
     spec: { nodeName: 'node', containers: [{ name: 'main', ports: [{ name: 'http', containerPort: POD_PORT }] }] },
     status: { podIP: podAddress(n).v4 },
   });
-  return pods.map((n) => yamlText(pod(n))).join('---\n');
+  return documents(pods.map(pod));
 }
 
 interface SliceOf {
   readonly service: string;
   readonly name: string;
   readonly pods: readonly number[];
+  readonly portName?: string;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly conditions?: Readonly<Record<string, boolean>>;
 }
 
-function sliceObject({ service, name, pods, annotations, conditions }: SliceOf): object {
+function sliceObject({ service, name, pods, portName, annotations, conditions }: SliceOf): object {
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
@@ -100,7 +105,7 @@ function sliceObject({ service, name, pods, annotations, conditions }: SliceOf):
       ...(annotations === undefined ? {} : { annotations }),
     },
     addressType: 'IPv4',
-    ports: [{ port: POD_PORT, protocol: 'TCP' }],
+    ports: [{ ...(portName === undefined ? {} : { name: portName }), port: POD_PORT, protocol: 'TCP' }],
     endpoints: pods.map((n) => ({
       addresses: [podAddress(n).v4],
       nodeName: 'node',
@@ -119,13 +124,11 @@ function plainService(
 /** YAML of the Service `canary`: pod-1 with the usual weight, and pod-2 in a slice of its own with another one. */
 export function canaryYaml(): string {
   const annotations = { 'slicewire.dev/weight': String(CANARY.weight) };
-  return [
+  return documents([
     plainService('canary', CANARY),
     sliceObject({ service: 'canary', name: 'canary-stable', pods: [1] }),
     sliceObject({ service: 'canary', name: 'canary-new', pods: [2], annotations }),
-  ]
-    .map((object) => yamlText(object))
-    .join('---\n');
+  ]);
 }
 
 /** YAML of the Service `vanishing`: pod-3 is ready, ends, or is gone, and then pod-2 is there. */
@@ -137,17 +140,10 @@ export function vanishingYaml(state: 'ready' | 'ending' | 'gone'): string {
     ending: [sliceObject({ ...of, pods: [3], conditions })],
     gone: [sliceObject({ ...of, pods: [2] })],
   };
-  return [plainService('vanishing', VANISHING), ...slices[state]].map((object) => yamlText(object)).join('---\n');
+  return documents([plainService('vanishing', VANISHING), ...slices[state]]);
 }
 
 /** YAML of the slice of `web` with these pods, by number. */
 export function sliceYaml(pods: readonly number[]): string {
-  return yamlText({
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
-    addressType: 'IPv4',
-    ports: [{ name: 'http', port: POD_PORT, protocol: 'TCP' }],
-    endpoints: pods.map((n) => ({ addresses: [podAddress(n).v4], nodeName: 'node' })),
-  });
+  return yamlText(sliceObject({ service: 'web', name: 'web-1', pods, portName: 'http' }));
 }

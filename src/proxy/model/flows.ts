@@ -1,4 +1,4 @@
-/** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for both kinds of flows. Pure. */
+/** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for all kinds of flows. Pure. */
 import type { FlowEnds, FlowJudgement, Leftovers, NodeAddresses, Refusals, SweepMark } from './flow-leftovers.ts';
 import type { GoneEndpoint } from './gone-endpoints.ts';
 import { GoneFlows } from './gone-flows.ts';

@@ -110,7 +110,7 @@ function judged<T extends Pick<SelectionInput, 'endpoints' | 'suspects'>>(
   const { endpoints } = request;
   const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
   const standby = spareOf(endpoints, hasReady ? isReady : isDraining);
-  const others = standby.size === 0 ? request.endpoints : request.endpoints.filter((e) => !standby.has(e.endpoint));
+  const others = standby.size === 0 ? endpoints : endpoints.filter((e) => !standby.has(e.endpoint));
   return { ...request, held: ejected(others, request.suspects), standby };
 }
 

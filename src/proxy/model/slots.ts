@@ -5,7 +5,7 @@
  */
 import { mixedHash } from '../../base/hash.ts';
 
-/** What the slots are for. */
+/** The use of the slots. */
 type SlotsUse =
   /** Shares that differ from those of the weights by less than 1 % of all. */
   | 'weights'

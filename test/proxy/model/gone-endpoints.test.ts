@@ -55,7 +55,7 @@ async function synced(rig: Rig): Promise<Rig> {
   return rig;
 }
 
-/** What becomes of an established connection by the sweep of gone endpoints, and whether that sweep is due. */
+/** The verdict of the sweep of gone endpoints on an established connection, and whether that sweep is due. */
 function fate({ flows }: Rig, by: string, { to = VIP, protocol = 'TCP' as Protocol } = {}): string {
   const ends = {
     family: 'IPv4',

@@ -68,7 +68,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
 /** A manifest names no uid, and few Services have annotations of slicewire. */
 function complete(service: Service, { annotations }: ApiService['metadata'], faults: FaultList): Service {
   if (annotations === undefined || annotations === null) return service.uid === '' ? withoutUid(service) : service;
-  const text = annotations?.[IPVS_SCHEDULER_ANNOTATION];
+  const text = annotations[IPVS_SCHEDULER_ANNOTATION];
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
   const slowStart = readSlowStart(annotations, faults);
   const hashes = readBalance(annotations, { ...service, ipvsScheduler, frontends: frontendsOf(service) }, faults);

@@ -116,7 +116,7 @@ function sharedElements(port: ServicePort, { localDetector }: NftablesSettings):
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
 
-/** What all frontends of a ServicePort share. */
+/** Shared by all frontends of a ServicePort. */
 interface Rendered {
   readonly port: ServicePort;
   readonly numbers: Numbers;

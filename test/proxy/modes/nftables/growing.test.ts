@@ -1,4 +1,4 @@
-/** What a slow start writes in nftables mode: the elements of each step (docs/traffic.md). */
+/** The writes of a slow start in nftables mode: the elements of each step (docs/traffic.md). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
