@@ -64,12 +64,18 @@ function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: stri
     sticky !== null
       ? `to ${sticky.endpoint}, ${stickyClause(sticky, of)}`
       : endpoints.length === 1 && isWhole
-        ? `to ${first?.endpoint}, the only endpoint in use of ${of}`
+        ? `to ${first?.endpoint}, ${onlyClause(input.subject, of)}`
         : `to one of ${countText(endpoints.length, 'endpoint')} of ${of} (${sharesOf(endpoints)})`;
   const rest = others
     .map(({ kind, probability }) => `; ${percentText(probability)} of them are ${FATE_WORDS[kind]}`)
     .join('');
   return `The ${packetWord(query.to)} goes ${where}, and ${maskClause(endpoints)}${rest}.`;
+}
+
+function onlyClause(subject: Subject | undefined, of: string): string {
+  const all = subject === undefined ? 1 : backendsOf(subject).length;
+  if (all < 2 || subject?.port.hashes !== 'address') return `the only endpoint in use of ${of}`;
+  return `which the address of the client selects among the ${all} endpoints in use of ${of}`;
 }
 
 /** `which session affinity of Service shop/web remembers for this client for another 9 min` */

@@ -77,6 +77,15 @@ export const SITUATIONS: readonly Situation[] = [
     questions: [[POD, 'svc/shop/web']],
   },
   {
+    name: 'a stable choice',
+    modes: ['nftables', 'ipvs'],
+    objects: shop({ annotations: { 'slicewire.dev/balance': 'hash' }, endpoints: [here(11), here(12), away(13)] }),
+    questions: [
+      [POD, 'svc/shop/web'],
+      ['203.0.113.9', 'svc/shop/web'],
+    ],
+  },
+  {
     name: 'no endpoints',
     objects: shop({}),
     questions: [[POD, 'svc/shop/web']],
