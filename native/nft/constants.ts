@@ -130,7 +130,12 @@ export const NFTA_LIMIT_RATE = 1;
 export const NFTA_LIMIT_UNIT = 2;
 export const NFTA_LIMIT_BURST = 3;
 export const NFTA_LIMIT_TYPE = 4;
+export const NFTA_LIMIT_FLAGS = 5;
 export const NFT_LIMIT_PKTS = 0;
+export const NFT_LIMIT_F_INV = 1;
+export const NFTA_CONNLIMIT_COUNT = 1;
+export const NFTA_CONNLIMIT_FLAGS = 2;
+export const NFT_CONNLIMIT_F_INV = 1;
 export const NFTA_NG_DREG = 1;
 export const NFTA_NG_MODULUS = 2;
 export const NFTA_NG_TYPE = 3;
@@ -181,6 +186,7 @@ export const NFTA_DYNSET_SREG_DATA = 5;
 export const NFTA_DYNSET_TIMEOUT = 6;
 export const NFTA_DYNSET_EXPR = 7;
 export const NFTA_DYNSET_EXPRESSIONS = 10;
+export const NFT_DYNSET_OP_ADD = 0;
 export const NFT_DYNSET_OP_UPDATE = 1;
 
 // Batches.

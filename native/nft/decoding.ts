@@ -15,13 +15,17 @@ import {
   NF_NAT_RANGE_PROTO_SPECIFIED,
   NFT_CMP_EQ,
   NFT_CMP_NEQ,
+  NFT_CONNLIMIT_F_INV,
   NFT_CT_STATE,
   NFT_CT_STATUS,
+  NFT_DYNSET_OP_ADD,
   NFT_DYNSET_OP_UPDATE,
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
   NFT_HASH_JENKINS,
   NFT_JUMP,
+  NFT_LIMIT_F_INV,
+  NFT_LIMIT_PKTS,
   NFT_LOOKUP_F_INV,
   NFT_META_IIFNAME,
   NFT_META_L4PROTO,
@@ -47,6 +51,9 @@ import {
   NFTA_CMP_DATA,
   NFTA_CMP_OP,
   NFTA_CMP_SREG,
+  NFTA_CONNLIMIT_COUNT,
+  NFTA_CONNLIMIT_FLAGS,
+  NFTA_COUNTER_PACKETS,
   NFTA_CT_DIRECTION,
   NFTA_CT_DREG,
   NFTA_CT_KEY,
@@ -74,6 +81,11 @@ import {
   NFTA_HASH_TYPE,
   NFTA_IMMEDIATE_DATA,
   NFTA_IMMEDIATE_DREG,
+  NFTA_LIMIT_BURST,
+  NFTA_LIMIT_FLAGS,
+  NFTA_LIMIT_RATE,
+  NFTA_LIMIT_TYPE,
+  NFTA_LIMIT_UNIT,
   NFTA_LOOKUP_DREG,
   NFTA_LOOKUP_FLAGS,
   NFTA_LOOKUP_SET,
@@ -106,12 +118,13 @@ import {
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 import type { Base, Verdict, Word } from './expressions.ts';
+import { COUNTER } from './request.ts';
 
 /** A verdict of any program's rule or element. */
 export type SeenVerdict = Verdict | ForeignVerdict;
-/** `other`: `continue`, `queue`, … */
+/** `continue`, `queue`, … */
 interface ForeignVerdict {
-  readonly kind: 'accept' | 'other';
+  readonly kind: 'other';
 }
 
 /** An expression; bytes are text of Latin-1. `unknown`: one that `expressions.ts` does not write, by the kernel's name. */
@@ -143,6 +156,9 @@ export type DecodedExpression =
   | { readonly is: 'address type'; readonly of: 'saddr' | 'daddr'; readonly to: Word }
   | { readonly is: 'connection'; readonly key: 'state' | 'status'; readonly to: Word }
   | { readonly is: 'remember'; readonly set: string; readonly key: Word; readonly timeout: number }
+  | { readonly is: 'over rate'; readonly perSecond: number; readonly burst: number }
+  | { readonly is: 'over connections'; readonly most: number }
+  | { readonly is: 'over connections of'; readonly set: string; readonly key: Word; readonly most: number }
   | { readonly is: 'unknown'; readonly name: string };
 
 type Family = 'IPv4' | 'IPv6';
@@ -157,7 +173,7 @@ export function decodeExpressions(list: Buffer, family: Family): DecodedExpressi
     if (name === 'byteorder' && changesNothing(fields)) continue;
     // A name such as `constructor` is not a decoder.
     const decode = Object.hasOwn(DECODERS, name) ? DECODERS[name] : undefined;
-    found.push(decode?.(fields, family) ?? { is: 'unknown', name: nameOf(name, fields) });
+    found.push(decode?.(fields, family) ?? { is: 'unknown', name });
   }
   return found;
 }
@@ -169,7 +185,7 @@ function changesNothing(fields: Fields): boolean {
 }
 
 function isForeign(verdict: SeenVerdict): verdict is ForeignVerdict {
-  return verdict.kind === 'accept' || verdict.kind === 'other';
+  return verdict.kind === 'other';
 }
 
 /** The verdict in an attribute that holds data: of an expression, or of an element. undefined: it holds something else. */
@@ -320,12 +336,56 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
   dynset(fields) {
     const [set, key] = [fields.text(NFTA_DYNSET_SET_NAME), fields.word(NFTA_DYNSET_SREG_KEY)];
     const timeout = fields.at(NFTA_DYNSET_TIMEOUT, 8);
-    const isMore = [NFTA_DYNSET_SREG_DATA, NFTA_DYNSET_EXPR, NFTA_DYNSET_EXPRESSIONS].some((type) => fields.has(type));
+    const isMore = [NFTA_DYNSET_SREG_DATA, NFTA_DYNSET_EXPRESSIONS].some((type) => fields.has(type));
     if (set === undefined || key === undefined || timeout < 0 || isMore) return undefined;
+    const milliseconds = Number(fields.buffer.readBigUInt64BE(timeout));
+    if (fields.has(NFTA_DYNSET_EXPR)) {
+      const most = mostOf(fields.buffer, fields.at(NFTA_DYNSET_EXPR));
+      const isOurs = fields.number(NFTA_DYNSET_OP) === NFT_DYNSET_OP_ADD && milliseconds === 0;
+      return most === undefined || !isOurs ? undefined : { is: 'over connections of', set, key, most };
+    }
     if (fields.number(NFTA_DYNSET_OP) !== NFT_DYNSET_OP_UPDATE) return undefined;
-    return { is: 'remember', set, key, timeout: Number(fields.buffer.readBigUInt64BE(timeout)) };
+    return { is: 'remember', set, key, timeout: milliseconds };
+  },
+
+  limit(fields) {
+    const [rate, unit] = [fields.at(NFTA_LIMIT_RATE, 8), fields.at(NFTA_LIMIT_UNIT, 8)];
+    const burst = fields.number(NFTA_LIMIT_BURST);
+    if (rate < 0 || unit < 0 || burst === undefined || fields.buffer.readBigUInt64BE(unit) !== 1n) return undefined;
+    if (fields.number(NFTA_LIMIT_TYPE) !== NFT_LIMIT_PKTS || fields.number(NFTA_LIMIT_FLAGS) !== NFT_LIMIT_F_INV)
+      return undefined;
+    return { is: 'over rate', perSecond: Number(fields.buffer.readBigUInt64BE(rate)), burst };
+  },
+
+  connlimit(fields) {
+    const most = overOf(fields);
+    return most === undefined ? undefined : { is: 'over connections', most };
   },
 };
+
+/** The number of `ct count over`; undefined for `ct count` without `over`. */
+function overOf(fields: Fields): number | undefined {
+  return fields.number(NFTA_CONNLIMIT_FLAGS) === NFT_CONNLIMIT_F_INV ? fields.number(NFTA_CONNLIMIT_COUNT) : undefined;
+}
+
+/** The same of the expression of an element; undefined for another one. */
+function mostOf(buffer: Buffer, at: number): number | undefined {
+  const end = at + valueLength(buffer, at);
+  if (textAt(buffer, at, end, NFTA_EXPR_NAME) !== 'connlimit') return undefined;
+  const data = findAttribute(buffer, at, end, NFTA_EXPR_DATA);
+  return data < 0 ? undefined : overOf(new Fields(buffer, data, data + valueLength(buffer, data)));
+}
+
+/** Packets that the counter of a rule has counted, from the content of its NFTA_RULE_EXPRESSIONS; undefined for a rule without one. */
+export function countedPackets(list: Buffer): number | undefined {
+  for (const [at, length] of attributes(list, 0, list.length)) {
+    if (textAt(list, at, at + length, NFTA_EXPR_NAME) !== COUNTER) continue;
+    const data = findAttribute(list, at, at + length, NFTA_EXPR_DATA);
+    const packets = data < 0 ? -1 : findAttribute(list, data, data + valueLength(list, data), NFTA_COUNTER_PACKETS, 8);
+    if (packets >= 0) return Number(list.readBigUInt64BE(packets));
+  }
+  return undefined;
+}
 
 const BASES: Readonly<Record<number, Base>> = {
   [NFT_PAYLOAD_NETWORK_HEADER]: 'network',
@@ -342,10 +402,3 @@ const FIB_OF: Readonly<Record<number, 'saddr' | 'daddr'>> = {
   [NFTA_FIB_F_DADDR]: 'daddr',
 };
 const CT: Readonly<Record<number, 'state' | 'status'>> = { [NFT_CT_STATE]: 'state', [NFT_CT_STATUS]: 'status' };
-
-/** `accept` instead of `immediate`: the word for a verdict that is not ours. */
-function nameOf(name: string, fields: Fields): string {
-  if (name !== 'immediate') return name;
-  const verdict = decodeVerdict(fields.buffer, fields.at(NFTA_IMMEDIATE_DATA));
-  return verdict?.kind === 'accept' ? 'accept' : name;
-}

@@ -7,19 +7,23 @@ import { AF_INET, AF_INET6 } from '../libc.ts';
 import {
   ICMP_PORT_UNREACH,
   ICMPV6_PORT_UNREACH,
+  NF_ACCEPT,
   NF_DROP,
   NF_NAT_RANGE_MAP_IPS,
   NF_NAT_RANGE_PROTO_RANDOM_FULLY,
   NF_NAT_RANGE_PROTO_SPECIFIED,
   NFT_CMP_EQ,
   NFT_CMP_NEQ,
+  NFT_CONNLIMIT_F_INV,
   NFT_CT_STATE,
   NFT_CT_STATUS,
+  NFT_DYNSET_OP_ADD,
   NFT_DYNSET_OP_UPDATE,
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
   NFT_HASH_JENKINS,
   NFT_JUMP,
+  NFT_LIMIT_F_INV,
   NFT_LIMIT_PKTS,
   NFT_META_IIFNAME,
   NFT_META_L4PROTO,
@@ -42,10 +46,13 @@ import {
   NFTA_CMP_DATA,
   NFTA_CMP_OP,
   NFTA_CMP_SREG,
+  NFTA_CONNLIMIT_COUNT,
+  NFTA_CONNLIMIT_FLAGS,
   NFTA_CT_DREG,
   NFTA_CT_KEY,
   NFTA_DATA_VALUE,
   NFTA_DATA_VERDICT,
+  NFTA_DYNSET_EXPR,
   NFTA_DYNSET_OP,
   NFTA_DYNSET_SET_NAME,
   NFTA_DYNSET_SREG_KEY,
@@ -67,6 +74,7 @@ import {
   NFTA_IMMEDIATE_DATA,
   NFTA_IMMEDIATE_DREG,
   NFTA_LIMIT_BURST,
+  NFTA_LIMIT_FLAGS,
   NFTA_LIMIT_RATE,
   NFTA_LIMIT_TYPE,
   NFTA_LIMIT_UNIT,
@@ -98,6 +106,7 @@ import {
   NFTA_VERDICT_CHAIN,
   NFTA_VERDICT_CODE,
 } from './constants.ts';
+import { COUNTER } from './request.ts';
 
 /** The index of a word, from 0 (NFT_REG32_00). */
 export type Word = number;
@@ -106,13 +115,16 @@ export type Word = number;
 export type ExpressionWriter = (body: BodyWriter) => void;
 
 /** The destination of a packet: another chain, the calling chain, or none. */
-export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'return' | 'drop' };
+export type Verdict =
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  | { readonly kind: 'return' | 'drop' | 'accept' };
 
 const CODES: Readonly<Record<Verdict['kind'], number>> = {
   jump: NFT_JUMP,
   goto: NFT_GOTO,
   return: NFT_RETURN,
   drop: NF_DROP,
+  accept: NF_ACCEPT,
 };
 
 function expression(name: string, write: (data: BodyWriter) => void): ExpressionWriter {
@@ -204,7 +216,7 @@ export function immediate(to: Word, value: Uint8Array): ExpressionWriter {
   );
 }
 
-/** `jump`, `goto`, `return` or `drop`, as the last expression of a rule. */
+/** A verdict as the last expression of a rule. */
 export function verdict(what: Verdict): ExpressionWriter {
   return expression('immediate', (data) =>
     data.u32be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, (inner) => writeVerdict(inner, what)),
@@ -310,4 +322,43 @@ export function remember(set: string, key: Word, timeout: number): ExpressionWri
       .u32be(NFTA_DYNSET_SREG_KEY, reg(key))
       .u64be(NFTA_DYNSET_TIMEOUT, BigInt(timeout)),
   );
+}
+
+/** `limit rate over PER_SECOND/second burst BURST packets`: the rule goes on for packets beyond that. */
+export function overRate(perSecond: number, burst: number): ExpressionWriter {
+  return expression('limit', (data) =>
+    data
+      .u64be(NFTA_LIMIT_RATE, BigInt(perSecond))
+      .u64be(NFTA_LIMIT_UNIT, 1n)
+      .u32be(NFTA_LIMIT_BURST, burst)
+      .u32be(NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS)
+      .u32be(NFTA_LIMIT_FLAGS, NFT_LIMIT_F_INV),
+  );
+}
+
+function writeOverConnections(data: BodyWriter, most: number): void {
+  data.u32be(NFTA_CONNLIMIT_COUNT, most).u32be(NFTA_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+}
+
+/** `ct count over MOST`: the rule goes on where more connections that met it are open. */
+export function overConnections(most: number): ExpressionWriter {
+  return expression('connlimit', (data) => writeOverConnections(data, most));
+}
+
+/** `add @SET { … ct count over MOST }`: the same for the connections whose words are alike. An element goes with the last of its connections. */
+export function overConnectionsOf(set: string, key: Word, most: number): ExpressionWriter {
+  return expression('dynset', (data) =>
+    data
+      .text(NFTA_DYNSET_SET_NAME, set)
+      .u32be(NFTA_DYNSET_OP, NFT_DYNSET_OP_ADD)
+      .u32be(NFTA_DYNSET_SREG_KEY, reg(key))
+      .nest(NFTA_DYNSET_EXPR, (one) =>
+        one.text(NFTA_EXPR_NAME, 'connlimit').nest(NFTA_EXPR_DATA, (inner) => writeOverConnections(inner, most)),
+      ),
+  );
+}
+
+/** `counter`: counts the packets that come so far in the rule. */
+export function counter(): ExpressionWriter {
+  return expression(COUNTER, () => {});
 }

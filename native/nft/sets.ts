@@ -59,8 +59,8 @@ export interface NftSetSpec {
   readonly keyType: number;
   readonly data?: 'verdict' | { readonly type: number; readonly length: number };
   readonly isInterval?: boolean;
-  /** Packets add the elements, and these expire. */
-  readonly isDynamic?: boolean;
+  /** Packets add the elements; these expire, or go with their last connection. */
+  readonly isDynamic?: 'expiring' | 'counting connections' | undefined;
   /** All elements have counters; `nft` loads no set with counters on some. Needs Linux 5.7. */
   readonly isCounting?: boolean;
   /** Data for `nft` beside the types (`typeof.ts`). */
@@ -73,11 +73,12 @@ const VERDICT_LENGTH = 16;
 
 /** `nft add set`, or `add map` with data. `number` identifies the set within the transaction. */
 export function addSet(id: TableId, spec: NftSetSpec, number: number): NetlinkRequest {
-  const { name, fields, keyType, data, isInterval = false, isDynamic = false, isCounting = false, userData } = spec;
+  const { name, fields, keyType, data, isInterval = false, isDynamic, isCounting = false, userData } = spec;
   const flags =
     (data ? NFT_SET_MAP : 0) |
     (isInterval ? NFT_SET_INTERVAL : 0) |
-    (isDynamic ? NFT_SET_TIMEOUT | NFT_SET_EVAL : 0) |
+    (isDynamic === undefined ? 0 : NFT_SET_EVAL) |
+    (isDynamic === 'expiring' ? NFT_SET_TIMEOUT : 0) |
     (isInterval && fields.length > 1 ? NFT_SET_CONCAT : 0);
   return request(NFT_MSG_NEWSET, id, NLM_F_CREATE, (body) => {
     body

@@ -109,7 +109,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
-    { servesExternalIPs: servesExternalIPs(config.featureGates), hashesClients: MODES[config.mode].hashesClients },
+    { servesExternalIPs: servesExternalIPs(config.featureGates), mode: MODES[config.mode] },
   );
   const unread = new TroubleLog({ log, clock: realClock, level: 'error' });
   const flows = new Flows((at) => model.frontend(at));

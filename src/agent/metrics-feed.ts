@@ -10,7 +10,7 @@ import type { ChangesAtEnd } from '../proxy/ledger/change-ledger.ts';
 import type { FlowKind } from '../proxy/model/flows.ts';
 import { MODES, type ModeName } from '../proxy/model/modes.ts';
 import type { ServicePort, ServicePortKey } from '../proxy/model/service-port.ts';
-import type { ConnectionCount, EnlargedSet, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
+import type { ConnectionCount, EnlargedSet, LimitCount, PacketCount, RuleCount } from '../proxy/modes/mode.ts';
 import type { SweepReport } from '../proxy/sync/flow-sweeper.ts';
 import type { SyncReport } from '../proxy/sync/sync-results.ts';
 import type { TurnedAwayCount } from '../serve/clients.ts';
@@ -67,6 +67,8 @@ export class MetricsFeed {
   #readPackets = () => Promise.resolve();
   #readConnections = () => Promise.resolve();
   #connections: readonly ConnectionCount[] = [];
+  #readLimits = () => Promise.resolve();
+  #limits: readonly LimitCount[] = [];
   readonly #paths = new PathCounts();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
@@ -96,6 +98,7 @@ export class MetricsFeed {
     // A reading of the former agent that hangs holds up none of this one.
     this.#readPackets = shared(() => this.#packetsFrom(agent));
     this.#readConnections = shared(() => this.#connectionsFrom(agent));
+    this.#readLimits = shared(() => this.#limitsFrom(agent));
     if (!sameData(shape, this.#shape)) {
       this.#metrics = this.#newMetrics(shape);
       this.#connections = [];
@@ -157,6 +160,7 @@ export class MetricsFeed {
       rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
       enlargedSets: () => this.#agent?.mode.metrics.enlargedSets() ?? [],
       connections: () => this.#connectionsNow(),
+      limits: () => this.#limitsNow(),
       packets: (what) => this.#packetsOf(what),
       clock: realClock,
       health,
@@ -178,6 +182,25 @@ export class MetricsFeed {
     if (!this.#shape.countsFrontends || agent === undefined || !MODES[agent.mode.name].countsFrontends) return [];
     await this.#inTime(this.#readConnections());
     return this.#connections;
+  }
+
+  async #limitsNow(): Promise<readonly LimitCount[]> {
+    if (this.#agent === undefined) return [];
+    await this.#inTime(this.#readLimits());
+    return this.#limits;
+  }
+
+  /** Never rejects. */
+  async #limitsFrom(agent: Agent): Promise<void> {
+    const { log, signal } = this.#options;
+    let counts: readonly LimitCount[] = [];
+    try {
+      counts = await agent.mode.metrics.limitCounts(signal);
+    } catch (error) {
+      const cause = causeOf(error);
+      log.warn({ cause }, `counters of limits cannot be read: ${cause}; the next scrape tries again`);
+    }
+    if (agent === this.#agent) this.#limits = counts;
   }
 
   /** The packets that rules counted. While the rules cannot be read, the last values stay. */
@@ -293,6 +316,7 @@ interface SampleSources {
   readonly rules: () => readonly RuleCount[];
   readonly enlargedSets: () => readonly EnlargedSet[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
+  readonly limits: () => Promise<readonly LimitCount[]>;
   /** Packets that rules counted so far. */
   readonly packets: (what: PacketCount['what']) => Promise<number>;
   readonly clock: Clock;
@@ -315,6 +339,7 @@ function metricSamples({
   rules: ruleCounts,
   enlargedSets,
   connections,
+  limits,
   packets,
   clock,
   health,
@@ -365,6 +390,11 @@ function metricSamples({
     slicewire_connections_total: async () =>
       (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
         labels: { service, address, protocol, port: String(port), ip_family: family },
+        value: count,
+      })),
+    slicewire_connections_over_limit_total: async () =>
+      (await limits()).map(({ port: { service, frontends, protocol, family }, limit, count }) => ({
+        labels: { service, port: String(frontends[0]?.port ?? 0), protocol, limit, ip_family: family },
         value: count,
       })),
     slicewire_http_clients_turned_away_total: () => turnedAwaySamples(turnedAway()),

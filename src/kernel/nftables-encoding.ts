@@ -120,6 +120,14 @@ function compiled(expression: Expression, family: Family): bytecode.ExpressionWr
       return bytecode.immediate(expression.to, bytes(expression.value));
     case 'remember':
       return bytecode.remember(expression.set, expression.key, expression.seconds * 1000);
+    case 'over-rate':
+      return bytecode.overRate(expression.perSecond, expression.burst);
+    case 'over-connections': {
+      const { most, per } = expression;
+      return per === undefined ? bytecode.overConnections(most) : bytecode.overConnectionsOf(per.set, per.key, most);
+    }
+    case 'count':
+      return bytecode.counter();
     case 'set-mark':
       return bytecode.setMark(expression.from);
     case 'translate':
@@ -175,7 +183,7 @@ const LENGTHS: Readonly<Record<Exclude<KeyField, 'address'>, number>> = { protoc
 
 /** A set of a family as the kernel takes it. */
 function setSpec(
-  { name, key, data, hasRanges = false, isMemory = false, isCounting = false }: NftSet,
+  { name, key, data, hasRanges = false, isMemory = false, isTally = false, isCounting = false }: NftSet,
   family: Family,
 ): NftSetSpec {
   const value =
@@ -194,7 +202,7 @@ function setSpec(
       ? { userData: typeofMap(partsOf(key, family), partsOf(data, family)) }
       : {}),
     isInterval: hasRanges,
-    isDynamic: isMemory,
+    isDynamic: !isMemory ? undefined : isTally ? 'counting connections' : 'expiring',
     isCounting,
   };
 }

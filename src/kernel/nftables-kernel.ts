@@ -14,7 +14,9 @@ export type Word = number;
 export type Latin1Bytes = string;
 
 /** The destination of a packet when a rule matches. */
-export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'drop' | 'return' };
+export type Verdict =
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  | { readonly kind: 'drop' | 'return' | 'accept' };
 
 /** An expression of a rule. A rule ends at the first expression that does not match. An address takes one word, or four for IPv6. */
 export type Expression =
@@ -43,6 +45,16 @@ export type Expression =
   | { readonly do: 'value'; readonly to: Word; readonly value: Latin1Bytes }
   /** Adds the word to the set, or renews it; the element expires after so many seconds. */
   | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
+  /** Goes on for packets beyond the rate: so many a second, after so many at once. */
+  | { readonly do: 'over-rate'; readonly perSecond: number; readonly burst: number }
+  /** Goes on where more connections are open of those that met it; with `per` of those with the same word, which the set has. */
+  | {
+      readonly do: 'over-connections';
+      readonly most: number;
+      readonly per?: { readonly set: string; readonly key: Word };
+    }
+  /** Counts the packets that come so far in the rule. */
+  | { readonly do: 'count' }
   | { readonly do: 'set-mark'; readonly from: Word }
   | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
   /** `reject` answers that the port is unreachable; `reset tcp` answers a packet of TCP with a reset. */
@@ -77,7 +89,6 @@ export type ReadExpression =
   | Expression
   /** The rule goes on where the set lacks the key. */
   | { readonly do: 'lookup-absence'; readonly set: string; readonly from: Word }
-  | { readonly do: 'count' }
   | { readonly do: 'load-part'; readonly what: PacketField; readonly bytes: number; readonly to: Word }
   | { readonly do: 'unknown'; readonly name: string };
 
@@ -108,6 +119,8 @@ export interface NftSet {
   readonly hasRanges?: boolean;
   /** Packets add the elements, and these expire. */
   readonly isMemory?: boolean;
+  /** Of a memory: an element does not expire, but counts its open connections, and goes with the last one. */
+  readonly isTally?: boolean;
   /** Every element counts its matches. */
   readonly isCounting?: boolean;
 }
@@ -215,6 +228,8 @@ export interface NftKernel {
   isUnchanged(family: Family): boolean;
   /** The number of matches of each element of a counting set, by key. Throws when the set cannot be read. */
   counts(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>>;
+  /** Packets that the rules of these chains counted, in the order of the rules, without those that do not count. Throws when they cannot be read. */
+  ruleCounts(family: Family, chains: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>>;
   /** Seconds until each element of a memory expires, by key; empty when there is no such set. Throws when it cannot be read. */
   expirations(family: Family, set: string): Promise<ReadonlyMap<Latin1Bytes, number>>;
   /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */

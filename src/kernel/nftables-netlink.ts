@@ -4,7 +4,8 @@ import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART,
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { readElement, readElements, readSets, tableFacts, tableHandle } from '../../native/nft/listings.ts';
+import { countedPackets } from '../../native/nft/decoding.ts';
+import { readElement, readElements, readRules, readSets, tableFacts, tableHandle } from '../../native/nft/listings.ts';
 import { elementAt } from '../../native/nft/sets.ts';
 import { deleteChain, deleteTable, setDormant } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
@@ -155,6 +156,25 @@ export class NftNetlink implements NftKernel, NftTables, AnyTables {
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
         for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
+        await breath();
+      }
+      return counts;
+    } finally {
+      socket.close();
+    }
+  }
+
+  async ruleCounts(family: Family, chains: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>> {
+    const counts = new Map<string, readonly number[]>();
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, MAX_REQUEST_BYTES));
+    try {
+      for (const chain of chains) {
+        const rules = [...readRules(socket, { family, table: TABLE }, chain)];
+        const packets = rules.map(({ expressions }) => countedPackets(Buffer.from(expressions, 'latin1')));
+        counts.set(
+          chain,
+          packets.filter((count) => count !== undefined),
+        );
         await breath();
       }
       return counts;

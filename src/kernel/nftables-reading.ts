@@ -440,6 +440,12 @@ function expressionOf(decoded: DecodedExpression, family: Family): ReadExpressio
       return { do: decoded.is };
     case 'remember':
       return { do: 'remember', set: decoded.set, key: decoded.key, seconds: decoded.timeout / 1000 };
+    case 'over rate':
+      return { do: 'over-rate', perSecond: decoded.perSecond, burst: decoded.burst };
+    case 'over connections':
+      return { do: 'over-connections', most: decoded.most };
+    case 'over connections of':
+      return { do: 'over-connections', most: decoded.most, per: { set: decoded.set, key: decoded.key } };
     case 'unknown':
       return unknown(decoded.name);
   }

@@ -4,7 +4,7 @@ import { endpointText, FAMILIES, type Family } from '../../src/base/address.ts';
 import type { Fate } from '../../src/inspect/explain/packet.ts';
 import type { NftablesSettings } from '../../src/proxy/modes/nftables/chains.ts';
 import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
-import { memorySet, stickyId } from '../../src/proxy/modes/nftables/table-layout.ts';
+import { memorySet, ownId } from '../../src/proxy/modes/nftables/table-layout.ts';
 import { fatesIn, viewOfTable } from '../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
 import { FakeNft } from '../helpers/kernel/fake-nft.ts';
@@ -65,7 +65,7 @@ class NftablesSubject implements Subject {
   fates(packet: StoryPacket, w: StoryCluster): readonly Fate[] {
     const { protocol = 'TCP', knownTo = [] } = packet;
     const id = (name: BackendName) =>
-      stickyId('default/web', protocol.toLowerCase(), endpointText(w.address(name), POD_PORT));
+      ownId('default/web', protocol.toLowerCase(), endpointText(w.address(name), POD_PORT));
     const remembered = new Set(knownTo.map((name) => memorySet(id(name)).name));
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? [])]);
     const table = this.#kernel.tables.get(this.#family) ?? assert.fail('there is no table');

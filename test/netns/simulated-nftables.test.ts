@@ -36,7 +36,8 @@ const SETS: readonly NftSetSpec[] = [
   { name: 'data', fields: [4], keyType: 7, data: { type: 7, length: 4 } },
   { name: 'ranges', fields: [1, 4], keyType: (12 << 6) | 7, isInterval: true },
   { name: 'counting', fields: [4], keyType: 7, isCounting: true },
-  { name: 'memory', fields: [4], keyType: 7, isDynamic: true },
+  { name: 'memory', fields: [4], keyType: 7, isDynamic: 'expiring' },
+  { name: 'tally', fields: [4], keyType: 7, isDynamic: 'counting connections' },
 ];
 
 describe('the simulated nftables', () => {

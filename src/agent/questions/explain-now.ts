@@ -12,6 +12,7 @@ import type { AnsweredBy } from '../../inspect/wire/schema-common.ts';
 import { routeTo } from '../../kernel/devices.ts';
 import { allInterfaceAddresses } from '../../kernel/node-facts.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
+import type { ServicePortKey } from '../../proxy/model/service-port.ts';
 import type { ModeInspection } from '../../proxy/modes/inspection.ts';
 import type { FamilyView } from '../../proxy/modes/view.ts';
 import type { Agent, KernelLock } from '../agent.ts';
@@ -39,10 +40,10 @@ export async function explainNow(
 ): Promise<Explanation> {
   const { agent, knowsPods } = about;
   const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
-  if (about.of !== undefined) return await answered(asked, { ...about, pods, stands: about.of.views });
+  if (about.of !== undefined) return await answered(asked, { ...about, pods, stands: about.of.views }, signal);
   const read = () => reading(asked, { ...about, pods }, signal);
   return await withWhatStands({ ...agent, read }, async (stands, source) => {
-    const answer = await answered(asked, { ...about, pods, stands });
+    const answer = await answered(asked, { ...about, pods, stands }, signal);
     return { ...answer, notes: [...answer.notes, source] };
   });
 }
@@ -126,14 +127,18 @@ export async function factsAbout(about: ExplainAbout & { readonly of: KubeProxyR
   return await factsOf({ ...about, pods: undefined, stands: about.of.views });
 }
 
-async function answered(asked: ExplainRequest, about: AboutWithRules): Promise<Explanation> {
+async function answered(asked: ExplainRequest, about: AboutWithRules, signal: AbortSignal): Promise<Explanation> {
   let missed: FrontendAt | undefined;
   let former: FormerOwner | undefined;
   const formerOwnerOf = (at: FrontendAt) => {
     missed = at;
     return former;
   };
-  const facts = { ...(await factsOf(about)), formerOwnerOf };
+  const { metrics } = about.agent.mode;
+  const refusedBy = async (port: ServicePortKey) =>
+    new Map((await metrics.limitCounts(signal, port)).map(({ limit, count }) => [limit, count]));
+  // The counters of another proxy's rules are not known.
+  const facts = { ...(await factsOf(about)), formerOwnerOf, ...(about.of === undefined ? { refusedBy } : {}) };
   const answer = await explain(asked, facts);
   if (missed?.address === undefined || about.recorder === undefined) return answer;
   // The history is searched only for an address that no object has.

@@ -68,6 +68,7 @@ async function explainQuery(
   });
   await facts.yieldToEventLoop();
   const { from, to } = query;
+  const refusedBy = subject?.port.limits === undefined ? undefined : await facts.refusedBy?.(subject.port.key);
   return {
     apiVersion: API_VERSION,
     kind: 'Explanation',
@@ -76,7 +77,7 @@ async function explainQuery(
     to,
     differs,
     ...withSteps(verdict, rules ? walked.fates : []),
-    reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject }),
+    reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject, refusedBy }),
     slices,
     notes: await notesOf({ query, hasRoute, subject, unknown: walked.unknown, family, facts }),
     seen: null,

@@ -2,6 +2,7 @@
 
 import type { Address, Cidr, Family, Protocol } from '../../base/address.ts';
 import type { FrontendAt } from '../../proxy/model/claims.ts';
+import type { LimitName } from '../../proxy/model/limits.ts';
 import type { Fault, ObjectKind, Service, ServiceKey } from '../../proxy/model/objects.ts';
 import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../../proxy/model/service-port.ts';
@@ -93,6 +94,8 @@ export interface ExplainFacts {
    * do not know the client are left out.
    */
   remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
+  /** New connections that each limit of a ServicePort has refused. Absent where the kernel is not asked. */
+  refusedBy?(port: ServicePortKey): Promise<ReadonlyMap<LimitName, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
   formerOwnerOf?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
   /** The way to an address by this node's routes; undefined when there is none. Absent where the routes are not known. */

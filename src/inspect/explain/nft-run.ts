@@ -61,7 +61,7 @@ export function merged(states: readonly PacketState[]): PacketState[] {
 export function verdictIn(data: string): ChainVerdict | undefined {
   const [, kind, chain] = /^(goto|jump) (.+)$/.exec(data) ?? [];
   if (chain !== undefined) return { kind: kind === 'jump' ? 'jump' : 'goto', chain };
-  return data === 'drop' || data === 'return' ? { kind: data } : undefined;
+  return data === 'drop' || data === 'return' || data === 'accept' ? { kind: data } : undefined;
 }
 
 export function effectOf(verdict: ChainVerdict): Effect {

@@ -2,6 +2,7 @@
 
 import { cidrContains } from '../../base/address.ts';
 import { BALANCE_ANNOTATION, balanceText } from '../../proxy/model/labels.ts';
+import { type LimitName, limitAnnotation, limitText } from '../../proxy/model/limits.ts';
 import type { Fault } from '../../proxy/model/objects.ts';
 import type { ExplainedSlice, Explanation, Reason } from '../wire/explanation.ts';
 import { capitalized, secondsText } from '../wire/format.ts';
@@ -18,6 +19,8 @@ export interface ReasonsInput {
   readonly sticky: Explanation['verdict']['sticky'];
   readonly family: FamilyFacts;
   readonly facts: ExplainFacts;
+  /** See `ExplainFacts.refusedBy`. */
+  readonly refusedBy: ReadonlyMap<LimitName, number> | undefined;
 }
 
 export function reasonsOf(input: ReasonsInput): Reason[] {
@@ -27,6 +30,7 @@ export function reasonsOf(input: ReasonsInput): Reason[] {
     policyReason(input),
     ...affinityReason(input),
     ...balanceReason(input),
+    ...limitReasons(input),
     ...rangesReason(input),
     ...hintsReason(input),
     ...stateReasons(input),
@@ -104,6 +108,23 @@ function balanceReason(input: ReasonsInput): Reason[] {
   if (hashes === undefined || input.subject.isRelayed) return [];
   const says = `the ${hashes} of the client decides about its endpoint, on every node alike`;
   return [about(input, `metadata.annotations["${BALANCE_ANNOTATION}"]`, balanceText(hashes), says)];
+}
+
+const BEYOND: Readonly<Record<LimitName, string>> = {
+  'new-connections': 'more new connections are refused',
+  'max-connections-per-client': 'a further connection of a client that has so many open is refused',
+  'max-connections': 'a further connection is refused while so many are open',
+};
+
+function limitReasons(input: ReasonsInput): Reason[] {
+  const { subject, refusedBy } = input;
+  if (subject.isRelayed) return [];
+  return (subject.port.limits ?? []).map((limit) => {
+    const count = refusedBy?.get(limit.name);
+    const soFar = count === undefined ? '' : `; it has refused ${count} so far`;
+    const says = `${BEYOND[limit.name]}, as each node, family and port counts for itself${soFar}`;
+    return about(input, `metadata.annotations["${limitAnnotation(limit.name)}"]`, limitText(limit), says);
+  });
 }
 
 function rangesReason(input: ReasonsInput): Reason[] {

@@ -75,6 +75,8 @@ const MODULES = new Set([
   // Of packets that IPVS sends: the virtual server that they came to (iptables-extensions(8)).
   'ipvs',
   'physdev',
+  // A limit of a Service.
+  'hashlimit',
   // Counts only: kube-proxy's metrics of packets that its rules accept or drop.
   'nfacct',
 ]);
@@ -90,6 +92,8 @@ const IGNORED: Readonly<Record<string, number>> = {
   '--mask': 1,
   '--rsource': 0,
   '--nfacct-name': 1,
+  '--hashlimit-burst': 1,
+  '--hashlimit-htable-expire': 1,
 };
 
 interface RuleDraft {
@@ -161,6 +165,12 @@ function readOption(draft: RuleDraft, { option, inverted, values }: Option): num
       if (!/^[01](?:\.\d+)?$/.test(value) || Number(value) > 1) return undefined;
       draft.chance *= inverted ? 1 - Number(value) : Number(value);
       return 1;
+    case '--hashlimit-above':
+      // A packet of the question is within the limits of its Service (docs/traffic.md).
+      draft.chance = 0;
+      return inverted ? undefined : 1;
+    case '--hashlimit-name':
+      return /^KUBE-LIM-/.test(value) ? 1 : undefined;
     case '--name':
       draft.list = value;
       return 1;

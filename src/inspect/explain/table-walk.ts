@@ -177,6 +177,11 @@ export class TableWalk {
         }
         case 'count':
           break;
+        // A packet of the question is within the limits of its Service (docs/traffic.md); the reasons of the answer name them.
+        case 'over-rate':
+        case 'over-connections':
+          endings.next.push(passedBy(run));
+          return;
         case 'random':
           this.#draw(run, i, expression, endings);
           return;

@@ -9,6 +9,7 @@ import {
   IPVS_SCHEDULER_ANNOTATION,
   SLOW_START_ANNOTATION,
 } from '../../proxy/model/labels.ts';
+import { LIMIT_NAMES, limitAnnotation, limitNamed, limitText } from '../../proxy/model/limits.ts';
 import {
   type Endpoint,
   type NodeView,
@@ -64,6 +65,13 @@ const SERVICE_FIELDS: readonly (readonly [field: string, read: (service: Service
     `metadata.annotations ${SLOW_START_ANNOTATION}`,
     ({ slowStart }) => (slowStart === undefined ? 'none' : durationText(slowStart)),
   ],
+  ...LIMIT_NAMES.map((name): [string, (service: Service) => string] => [
+    `metadata.annotations ${limitAnnotation(name)}`,
+    ({ limits }) => {
+      const limit = limitNamed(limits, name);
+      return limit === undefined ? 'none' : limitText(limit);
+    },
+  ]),
 ];
 
 function affinityText(seconds: number): string {

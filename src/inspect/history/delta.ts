@@ -1,8 +1,16 @@
 /** Objects and their changes in a compact form that JSON can carry. A delta leads from one value of an object to the next, or back. */
 import { familyOf } from '../../base/address.ts';
 import { sameData } from '../../base/equal.ts';
-import type { SchedulerText } from '../../proxy/model/ipvs-scheduler.ts';
-import type { Endpoint, HashedBy, NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
+import {
+  type Endpoint,
+  type NodeView,
+  RARE_FIELDS,
+  type RareField,
+  type Service,
+  type ServiceKey,
+  type Slice,
+  type SliceKey,
+} from '../../proxy/model/objects.ts';
 
 /** The values of an object before and after a change; undefined where it does not exist. */
 export type Change =
@@ -26,15 +34,13 @@ export type Change =
     };
 
 /** A Service for JSON, which has no undefined. */
-export interface PackedService
-  extends Omit<Service, 'sourceRanges' | 'uid' | 'ipvsScheduler' | 'slowStart' | 'hashes'> {
+export interface PackedService extends Omit<Service, 'sourceRanges' | 'uid' | RareField>, Readonly<RareValues> {
   readonly uid: string | null;
   readonly sourceRanges: Exclude<Service['sourceRanges'], undefined> | null;
-  /** Absent in recordings of earlier versions. */
-  readonly ipvsScheduler?: SchedulerText | null;
-  readonly slowStart?: number | null;
-  readonly hashes?: HashedBy | null;
 }
+
+/** Absent in recordings of earlier versions; null where the Service has none. */
+type RareValues = { [Field in RareField]?: Exclude<Service[Field], undefined> | null };
 
 /**
  * The address, the sum of 1 for ready, 2 for serving, 4 for terminating and 8 for a backup, the node, the hints of zones and of nodes, and the
@@ -87,26 +93,20 @@ export function reversed(change: Change): Change {
   return { ...change, from: change.to, to: change.from };
 }
 
-function packService({ uid, sourceRanges, ipvsScheduler, slowStart, hashes, ...service }: Service): PackedService {
-  return {
-    ...service,
-    uid: uid ?? null,
-    sourceRanges: sourceRanges ?? null,
-    ipvsScheduler: ipvsScheduler ?? null,
-    slowStart: slowStart ?? null,
-    hashes: hashes ?? null,
-  };
+function packService({ uid, sourceRanges, ...service }: Service): PackedService {
+  const rare: RareValues = Object.fromEntries(RARE_FIELDS.map((field) => [field, service[field] ?? null]));
+  return { ...service, ...rare, uid: uid ?? null, sourceRanges: sourceRanges ?? null };
 }
 
-function unpackService({ uid, sourceRanges, ipvsScheduler, slowStart, hashes, ...service }: PackedService): Service {
-  return {
-    ...service,
-    ...(uid === null ? {} : { uid }),
-    sourceRanges: sourceRanges ?? undefined,
-    ...(ipvsScheduler == null ? {} : { ipvsScheduler }),
-    ...(slowStart == null ? {} : { slowStart }),
-    ...(hashes == null ? {} : { hashes }),
-  };
+function unpackService({ uid, sourceRanges, ...packed }: PackedService): Service {
+  const isRare = (field: string) => RARE_FIELDS.some((rare) => rare === field);
+  const usual = Object.fromEntries(Object.entries(packed).filter(([field]) => !isRare(field)));
+  // In their order: a digest of the object depends on it.
+  const rare = Object.fromEntries(
+    RARE_FIELDS.flatMap((field) => (packed[field] == null ? [] : [[field, packed[field]]])),
+  );
+  const own = { ...(uid === null ? {} : { uid }), sourceRanges: sourceRanges ?? undefined };
+  return { ...(usual as Omit<Service, 'uid' | 'sourceRanges' | RareField>), ...own, ...rare };
 }
 
 export function packSlice({ service, family, ports, endpoints }: Slice): PackedSlice {

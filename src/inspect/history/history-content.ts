@@ -12,6 +12,7 @@ import {
   IPVS_SCHEDULER_ANNOTATION,
   SLOW_START_ANNOTATION,
 } from '../../proxy/model/labels.ts';
+import { limitAnnotation, limitText } from '../../proxy/model/limits.ts';
 import type { Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
@@ -204,6 +205,7 @@ function serviceLines(service: Service): string[] {
     ...(service.ipvsScheduler === undefined ? [] : [`${IPVS_SCHEDULER_ANNOTATION}: ${service.ipvsScheduler}`]),
     ...(service.hashes === undefined ? [] : [`${BALANCE_ANNOTATION}: ${balanceText(service.hashes)}`]),
     ...(service.slowStart === undefined ? [] : [`${SLOW_START_ANNOTATION}: ${durationText(service.slowStart)}`]),
+    ...(service.limits ?? []).map((limit) => `${limitAnnotation(limit.name)}: ${limitText(limit)}`),
   ];
 }
 

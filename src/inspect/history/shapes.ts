@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
 import type { Drift } from '../../proxy/model/drift.ts';
 import { schedulerProblem } from '../../proxy/model/ipvs-scheduler.ts';
+import { LIMIT_NAMES, MAX_LIMIT } from '../../proxy/model/limits.ts';
 import { MAX_WEIGHT } from '../../proxy/model/objects.ts';
 import { driftSchema } from '../wire/history.ts';
 
@@ -36,6 +37,8 @@ export const cidr = z.string().transform((text, context): Cidr => {
 
 const scheduler = z.string().refine((text) => schedulerProblem(text) === undefined);
 
+const limit = z.object({ name: z.enum(LIMIT_NAMES), most: count.min(1).max(MAX_LIMIT), burst: count.max(MAX_LIMIT) });
+
 const service = z.object({
   key,
   uid: z.string().nullable(),
@@ -53,6 +56,7 @@ const service = z.object({
   ipvsScheduler: z.exactOptional(scheduler.nullable()),
   slowStart: z.exactOptional(count.nullable()),
   hashes: z.exactOptional(z.enum(['address', 'address and port']).nullable()),
+  limits: z.exactOptional(z.array(limit).max(LIMIT_NAMES.length).nullable()),
 });
 
 const names = z.exactOptional(z.array(name));

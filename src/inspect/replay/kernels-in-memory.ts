@@ -58,6 +58,7 @@ export function tableKernel(): NftKernel {
     // A resync reads the table, as the recorded agent did.
     isUnchanged: () => false,
     counts: () => Promise.resolve(new Map()),
+    ruleCounts: () => Promise.resolve(new Map()),
     // No packet passes, so nothing remembers a client.
     expirations: () => Promise.resolve(new Map()),
     lastWriter: () => undefined,

@@ -237,8 +237,8 @@ export function replayedParts({ recorded, kernels, clock, modeTime, onPlan }: Pa
   const cache = new Cache();
   const { nodeName, servesExternalIPs } = recorded;
   const mode = modeOf(recorded.settings, kernels, modeTime);
-  const { hashesClients } = MODES[recorded.settings.mode];
-  const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs, hashesClients });
+  const options = { servesExternalIPs, mode: MODES[recorded.settings.mode] };
+  const model = new ProxyModel({ nodeName, zone: '' }, options);
   const ignored = () => undefined;
   const loop = new SyncLoop({
     cache,

@@ -2,6 +2,8 @@
  * The modes, and the differences between them that other parts of the program need: these ask the descriptor instead of comparing names.
  * `agent/build-mode.ts` builds each mode. Pure.
  */
+import { LIMIT_NAMES, type LimitName } from './limits.ts';
+
 export const MODE_NAMES = ['iptables', 'ipvs', 'nftables'] as const;
 
 export type ModeName = (typeof MODE_NAMES)[number];
@@ -19,6 +21,8 @@ export interface ModeDescriptor {
   readonly countsFrontends: boolean;
   /** An endpoint can be chosen by the client (`slicewire.dev/balance: hash`, docs/traffic.md). */
   readonly hashesClients: boolean;
+  /** The limits of connections that the mode can keep (docs/traffic.md). */
+  readonly limits: readonly LimitName[];
   /** The addresses that take node ports where --nodeport-addresses is not set, as in kube-proxy. */
   readonly nodePortsAt: 'all' | 'primary';
   /** The default of minSyncPeriod, a duration of Go, as in kube-proxy. */
@@ -35,6 +39,8 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     usesServiceCidrs: false,
     countsFrontends: false,
     hashesClients: false,
+    // The legacy variant writes a whole table, and connlimit begins to count anew (xt_connlimit.c, connlimit_mt_check).
+    limits: ['new-connections'],
     nodePortsAt: 'all',
     minSyncPeriod: '1s',
     hasCanary: true,
@@ -46,6 +52,7 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     usesServiceCidrs: false,
     countsFrontends: false,
     hashesClients: true,
+    limits: [],
     nodePortsAt: 'all',
     minSyncPeriod: '0s',
     hasCanary: false,
@@ -57,6 +64,7 @@ export const MODES: Readonly<Record<ModeName, ModeDescriptor>> = {
     usesServiceCidrs: true,
     countsFrontends: true,
     hashesClients: true,
+    limits: LIMIT_NAMES,
     nodePortsAt: 'primary',
     minSyncPeriod: '1s',
     hasCanary: true,

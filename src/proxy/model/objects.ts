@@ -1,6 +1,7 @@
 /** Small readonly copies of the used parts of API objects. `cluster/api/decode` makes them; no other code reads API objects. */
 import type { Address, Cidr, Family, Protocol } from '../../base/address.ts';
 import type { SchedulerText } from './ipvs-scheduler.ts';
+import type { Limit } from './limits.ts';
 
 export type TrafficPolicy = 'Cluster' | 'Local';
 /** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
@@ -52,7 +53,13 @@ export interface Service {
   readonly hashes?: HashedBy;
   /** Milliseconds in which the weight of an endpoint grows that became ready; absent: it has all of it at once. */
   readonly slowStart?: number;
+  /** In the order of `LIMIT_NAMES`; absent for none. */
+  readonly limits?: readonly Limit[];
 }
+
+/** The fields of a Service that few have. They are absent where it has none. */
+export const RARE_FIELDS = ['ipvsScheduler', 'slowStart', 'hashes', 'limits'] as const satisfies (keyof Service)[];
+export type RareField = (typeof RARE_FIELDS)[number];
 
 /** The API server's own Service. */
 const API_SERVER = 'default/kubernetes';

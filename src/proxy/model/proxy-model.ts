@@ -3,6 +3,8 @@ import { sameData } from '../../base/equal.ts';
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { MAX_PAIRS } from './endpoints.ts';
 import { BALANCE_ANNOTATION, balanceText } from './labels.ts';
+import { type Limit, limitAnnotation, limitText } from './limits.ts';
+import { MODES, type ModeDescriptor } from './modes.ts';
 import { type Fault, MAX_FAULTS, type Service, type ServiceKey, type Slice } from './objects.ts';
 import type { Packed } from './packed/bytes.ts';
 import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
@@ -35,8 +37,8 @@ export interface ModelChanges {
 export interface ProxyModelOptions {
   /** Serve spec.externalIPs. Without it no tenant can claim an address by that field (KEP-5707, CVE-2020-8554). */
   readonly servesExternalIPs?: boolean;
-  /** `ModeDescriptor.hashesClients` */
-  readonly hashesClients?: boolean;
+  /** What the mode can do of what a Service asks for. */
+  readonly mode?: Pick<ModeDescriptor, 'hashesClients' | 'limits'>;
 }
 
 /** Holds all ServicePorts, those of a Service packed in one text. */
@@ -50,14 +52,14 @@ export class ProxyModel {
   /** Faults of what is not served of a Service: external IPs, and slices above the limit. */
   readonly #unserved = new Map<ServiceKey, readonly Fault[]>();
   readonly #servesExternalIPs: boolean;
-  readonly #hashesClients: boolean;
+  readonly #mode: Pick<ModeDescriptor, 'hashesClients' | 'limits'>;
   #location: Location;
   #visited = 0;
 
-  constructor(location: Location, { servesExternalIPs = true, hashesClients = true }: ProxyModelOptions = {}) {
+  constructor(location: Location, { servesExternalIPs = true, mode = MODES.nftables }: ProxyModelOptions = {}) {
     this.#location = location;
     this.#servesExternalIPs = servesExternalIPs;
-    this.#hashesClients = hashesClients;
+    this.#mode = mode;
     this.#claims = new Claims((key) => unpacked(key, this.#requested.get(key)));
     this.ports = new PortsView(this.#requested, (key) => this.portsOf(key));
   }
@@ -124,14 +126,23 @@ export class ProxyModel {
   /** The Service without the fields that this agent does not serve. */
   #withoutUnserved(service: Service | undefined): Service | undefined {
     if (service === undefined) return undefined;
-    const hasExternalIPs = !this.#servesExternalIPs && service.externalIPs.length > 0;
-    const hasHash = !this.#hashesClients && service.hashes !== undefined;
-    if (!hasExternalIPs && !hasHash) return service;
-    const faults = [...(hasExternalIPs ? [externalIPsFault(service)] : []), ...(hasHash ? [hashFault(service)] : [])];
-    this.#unserved.set(service.key, faults);
-    const { hashes: _, ...others } = service;
-    const rest = hasHash ? others : service;
-    return hasExternalIPs ? { ...rest, externalIPs: [] } : rest;
+    const lacksExternalIPs = !this.#servesExternalIPs && service.externalIPs.length > 0;
+    const lacksHash = !this.#mode.hashesClients && service.hashes !== undefined;
+    const lost = service.limits?.filter(({ name }) => !this.#mode.limits.includes(name)) ?? [];
+    if (!lacksExternalIPs && !lacksHash && lost.length === 0) return service;
+    this.#unserved.set(service.key, [
+      ...(lacksExternalIPs ? [externalIPsFault(service)] : []),
+      ...(lacksHash ? [hashFault(service)] : []),
+      ...lost.map((limit) => limitFault(service, limit)),
+    ]);
+    const { hashes, limits = [], ...others } = service;
+    const kept = limits.filter((limit) => !lost.includes(limit));
+    return {
+      ...others,
+      ...(lacksExternalIPs ? { externalIPs: [] } : {}),
+      ...(lacksHash || hashes === undefined ? {} : { hashes }),
+      ...(kept.length === 0 ? {} : { limits: kept }),
+    };
   }
 
   /** The slices that this agent serves: of a Service with too many of them only the first. */
@@ -245,6 +256,18 @@ function hashFault({ key, hashes }: Service): Fault {
     field: `metadata.annotations["${BALANCE_ANNOTATION}"]`,
     value: hashes === undefined ? '' : balanceText(hashes),
     problem: 'not used: this mode has no choice by the client, and chooses endpoints at random',
+    effect: 'no effect here',
+  };
+}
+
+/** The mode cannot keep the limit. */
+function limitFault({ key }: Service, limit: Limit): Fault {
+  return {
+    kind: 'Service',
+    object: key,
+    field: `metadata.annotations["${limitAnnotation(limit.name)}"]`,
+    value: limitText(limit),
+    problem: 'not used: this mode cannot keep this limit, and admits all connections; nftables mode can',
     effect: 'no effect here',
   };
 }

@@ -12,6 +12,7 @@ import {
 } from '../../base/address.ts';
 import { type EndpointsByPort, MAX_PAIRS, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { SchedulerText } from './ipvs-scheduler.ts';
+import type { Limit } from './limits.ts';
 import {
   type HashedBy,
   type Service,
@@ -97,6 +98,8 @@ export interface ServicePort {
   readonly alsoAnswering: readonly string[];
   /** By what of the client its endpoint is chosen; absent: by chance. */
   readonly hashes?: HashedBy;
+  /** In the order of `LIMIT_NAMES`; absent for none. */
+  readonly limits?: readonly Limit[];
   /** The Service's own scheduler in IPVS mode; absent where it has that of the node. */
   readonly ipvsScheduler?: SchedulerText;
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
@@ -218,6 +221,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     flowTargets: spec.protocol === 'UDP' ? flowTargets(ofPort, location.nodeName, selection) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(ofPort, selection),
     ...(service.hashes === undefined ? {} : { hashes: service.hashes }),
+    ...(service.limits === undefined ? {} : { limits: service.limits }),
     ...(service.ipvsScheduler === undefined ? {} : { ipvsScheduler: service.ipvsScheduler }),
   };
 }

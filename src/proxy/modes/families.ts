@@ -32,6 +32,8 @@ import {
   type Heard,
   type IsServed,
   type KernelProbe,
+  type LimitCount,
+  type LimitedPort,
   type Met,
   type Mode,
   type ModeMetrics,
@@ -111,6 +113,11 @@ export interface FamilyMode {
   enlargedSets?(): readonly EnlargedSet[];
   connectionCounts?(look: CounterReading): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
+  /** Packets that the rules of each port's limits counted, in the order of its limits; none where they are not written. */
+  limitCounts?(
+    ports: readonly LimitedPort[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<LimitedPort, readonly number[]>>;
   /** Predecessors have none. */
   readonly inspection?: FamilyInspection;
   /** The removal of all our objects of this family. */
@@ -149,6 +156,8 @@ class FamiliesMode implements Mode {
   readonly inspection: ModeInspection;
   readonly retire: Mode['retire'];
   readonly #families: readonly FamilyMode[];
+  /** The ServicePorts with limits; usually none. */
+  readonly #limited = new Map<ServicePortKey, LimitedPort>();
   readonly #whole: { readonly node: NodePart; readonly readsApart: FamiliesOptions['readsApart'] };
   /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
@@ -160,7 +169,7 @@ class FamiliesMode implements Mode {
     this.#families = families;
     this.#whole = { node, readsApart };
     this.probe = probeOf(families, node);
-    this.metrics = metricsOf(families);
+    this.metrics = metricsOf(families, this.#limited);
     this.inspection = inspectionOf(families, node);
     this.retire = families.some((family) => family.retire !== undefined)
       ? (isServed, signal) => this.#retire(isServed, signal)
@@ -203,6 +212,10 @@ class FamiliesMode implements Mode {
     changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void {
+    for (const [key, port] of changes) {
+      if (port?.limits !== undefined) this.#limited.set(key, { ...port, limits: port.limits });
+      else if (this.#limited.size > 0) this.#limited.delete(key);
+    }
     const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
     for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? [], before);
   }
@@ -405,13 +418,26 @@ function answersOf<T>(settled: Settled<T>, isEnough: (answer: T) => boolean): T[
   return answers;
 }
 
-function metricsOf(families: readonly FamilyMode[]): ModeMetrics {
+function metricsOf(families: readonly FamilyMode[], limited: ReadonlyMap<ServicePortKey, LimitedPort>): ModeMetrics {
   return {
     ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
     enlargedSets: () => families.flatMap((mode) => mode.enlargedSets?.() ?? []),
     async connectionCounts(look) {
       const counts: ConnectionCount[] = [];
       for (const mode of families) counts.push(...((await mode.connectionCounts?.(look)) ?? []));
+      return counts;
+    },
+    async limitCounts(signal, only) {
+      const counts: LimitCount[] = [];
+      for (const mode of families) {
+        const asked = [...limited].filter(([key]) => only === undefined || key === only).map(([, port]) => port);
+        const ports = asked.filter(({ family }) => family === mode.family);
+        const found = ports.length === 0 ? undefined : await mode.limitCounts?.(ports, signal);
+        for (const [port, packets] of found ?? []) {
+          if (packets.length !== port.limits.length) continue;
+          for (const [i, { name }] of port.limits.entries()) counts.push({ port, limit: name, count: packets[i] ?? 0 });
+        }
+      }
       return counts;
     },
     async packetCounts(signal) {

@@ -8,6 +8,7 @@ import type { Mutex } from '../../base/mutex.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
 import type { GoneEndpoint } from '../model/gone-endpoints.ts';
+import type { Limit, LimitName } from '../model/limits.ts';
 import type { ModeName } from '../model/modes.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -55,6 +56,18 @@ export interface ConnectionCount {
   readonly isBesideServer?: boolean;
   /** The counter was read right before its removal. Another count of the frontend is that of a new counter. */
   readonly hasEnded?: boolean;
+}
+
+/** A ServicePort with limits. */
+export type LimitedPort = Pick<ServicePort, 'service' | 'id' | 'protocol' | 'family' | 'frontends'> & {
+  readonly limits: readonly Limit[];
+};
+
+/** New connections of a ServicePort beyond a limit, which were refused. A limit that is written anew starts at 0. */
+export interface LimitCount {
+  readonly port: LimitedPort;
+  readonly limit: LimitName;
+  readonly count: number;
 }
 
 /** How to read counters. */
@@ -151,6 +164,8 @@ export interface ModeMetrics {
   enlargedSets(): readonly EnlargedSet[];
   /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
   connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]>;
+  /** None for limits that are not written yet. Throws when the kernel does not answer. */
+  limitCounts(signal: AbortSignal, only?: ServicePortKey): Promise<readonly LimitCount[]>;
   /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
   packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
 }

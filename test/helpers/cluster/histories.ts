@@ -34,6 +34,9 @@ const aService = fc.record({
   healthPort: fc.constantFrom(0, 32_000),
   foreign: fc.constantFrom(false, false, false, false, true),
   balance: fc.constantFrom(undefined, undefined, undefined, undefined, 'hash', 'hash-port', 'bogus'),
+  rate: fc.constantFrom(undefined, undefined, undefined, '100/s', '7/s burst 50', 'bogus'),
+  most: fc.constantFrom(undefined, undefined, undefined, '1000', '20', 'bogus'),
+  mostOfClient: fc.constantFrom(undefined, undefined, undefined, '10', '0'),
 });
 export type ServiceValue = typeof aService extends fc.Arbitrary<infer T> ? T : never;
 
@@ -103,11 +106,16 @@ function clusterIPs({ families, ip }: ServiceValue): string[] {
 }
 
 function serviceObject(value: ServiceValue): object {
-  const { name, type, ports, nodePort, timeout, foreign, vips, ipMode, balance } = value;
+  const { name, type, ports, nodePort, timeout, foreign, vips, ipMode, balance, rate, most, mostOfClient } = value;
   const addresses = clusterIPs(value);
   return service({
     name,
-    ...annotationsOf({ 'slicewire.dev/balance': balance }),
+    ...annotationsOf({
+      'slicewire.dev/balance': balance,
+      'slicewire.dev/new-connections': rate,
+      'slicewire.dev/max-connections': most,
+      'slicewire.dev/max-connections-per-client': mostOfClient,
+    }),
     ...(foreign ? { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } } : {}),
     spec: {
       type,

@@ -85,6 +85,19 @@ export class FakeNft implements NftKernel {
     return Promise.resolve(new Map(elements.filter(({ isCounted }) => isCounted).map(({ key }) => [key, 0])));
   }
 
+  /** By chain; rules of the others have counted nothing. */
+  readonly counted = new Map<string, readonly number[]>();
+
+  ruleCounts(family: Family, chains: readonly string[]): Promise<ReadonlyMap<string, readonly number[]>> {
+    const table = this.tables.get(family);
+    const ofChain = (chain: string) =>
+      this.counted.get(chain) ??
+      table?.chains
+        .get(chain)
+        ?.rules.flatMap(({ expressions }) => expressions.flatMap((e) => (e.do === 'count' ? 0 : [])));
+    return Promise.resolve(new Map(chains.map((chain) => [chain, ofChain(chain) ?? []])));
+  }
+
   async read(family: Family): Promise<NftState | undefined> {
     this.#reads += 1;
     this.options.onCall?.('read');
@@ -205,9 +218,13 @@ export class FakeNft implements NftKernel {
     for (const { rules } of chains.values()) {
       for (const expression of rules.flatMap(({ expressions }) => expressions)) {
         if (expression.do === 'verdict' && 'chain' in expression.verdict) must(expression.verdict.chain);
-        if ((expression.do === 'lookup' || expression.do === 'remember') && !sets.has(expression.set)) {
-          throw new Error(`fake nftables: the set ${expression.set} does not exist`);
-        }
+        const set =
+          expression.do === 'lookup' || expression.do === 'remember'
+            ? expression.set
+            : expression.do === 'over-connections'
+              ? expression.per?.set
+              : undefined;
+        if (set !== undefined && !sets.has(set)) throw new Error(`fake nftables: the set ${set} does not exist`);
       }
     }
   }

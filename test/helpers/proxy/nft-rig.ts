@@ -80,5 +80,5 @@ function numbersOf(verdict: string): number[] {
   const both = /-local(?:-by-[a-z-]+)?-of-(\d+)-(\d+)$/.exec(verdict);
   if (both !== null) return [...from(0, both[1]), ...from(LOCAL, both[2])];
   const [, count] = /-(\d+)$/.exec(verdict) ?? [];
-  return from(/^goto cluster-ip-local-/.test(verdict) ? LOCAL : 0, count);
+  return from(/^goto (?:limit-[a-z0-9]+-to-)?cluster-ip-local-/.test(verdict) ? LOCAL : 0, count);
 }

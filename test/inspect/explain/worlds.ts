@@ -5,7 +5,7 @@ import { type Address, type Cidr, type Family, parseCidr } from '../../../src/ba
 import type { Backend, ServicePort } from '../../../src/proxy/model/service-port.ts';
 import { endpointChain } from '../../../src/proxy/modes/netfilter/balancer.ts';
 import type { LocalDetector } from '../../../src/proxy/modes/netfilter/local-traffic.ts';
-import { memorySet, stickyId } from '../../../src/proxy/modes/nftables/table-layout.ts';
+import { memorySet, ownId } from '../../../src/proxy/modes/nftables/table-layout.ts';
 import { memoriesOf } from '../../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import { FakeIpvs } from '../../helpers/kernel/fake-ipvs.ts';
@@ -77,7 +77,7 @@ function nftablesWorld(value: NodeValue): World {
   return {
     rig,
     mode: (family) => ({ mode: 'nftables', settings: { ...nftSettings(family), ...own(family) } }),
-    memories: ({ id, protocol }, { text }) => new Set([memorySet(stickyId(id, protocol.toLowerCase(), text)).name]),
+    memories: ({ id, protocol }, { text }) => new Set([memorySet(ownId(id, protocol.toLowerCase(), text)).name]),
   };
 }
 

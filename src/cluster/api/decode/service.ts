@@ -18,7 +18,7 @@ import {
   readProtocol,
 } from './checks.ts';
 import { type ApiService, serviceCidrSchema, serviceSchema } from './schema.ts';
-import { readBalance, readSlowStart } from './traffic.ts';
+import { readBalance, readLimits, readSlowStart } from './traffic.ts';
 
 /** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -72,11 +72,13 @@ function complete(service: Service, { annotations }: ApiService['metadata'], fau
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
   const slowStart = readSlowStart(annotations, faults);
   const hashes = readBalance(annotations, { ...service, ipvsScheduler, frontends: frontendsOf(service) }, faults);
+  const limits = readLimits(annotations, faults);
   const found = {
     ...service,
     ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),
     ...(slowStart === undefined ? {} : { slowStart }),
     ...(hashes === undefined ? {} : { hashes }),
+    ...(limits.length === 0 ? {} : { limits }),
   };
   return found.uid === '' ? withoutUid(found) : found;
 }

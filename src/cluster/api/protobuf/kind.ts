@@ -11,6 +11,7 @@ import {
   TRIGGER_ANNOTATION,
   WEIGHT_ANNOTATION,
 } from '../../../proxy/model/labels.ts';
+import { LIMIT_NAMES, limitAnnotation } from '../../../proxy/model/limits.ts';
 import {
   addEntry,
   asKey,
@@ -32,6 +33,7 @@ const ANNOTATIONS = [
   SLOW_START_ANNOTATION,
   WEIGHT_ANNOTATION,
   BACKUP_ANNOTATION,
+  ...LIMIT_NAMES.map(limitAnnotation),
 ].map(asKey);
 
 /** ObjectMeta of k8s.io/apimachinery meta/v1: the fields that are read. */

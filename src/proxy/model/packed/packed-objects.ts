@@ -3,6 +3,7 @@
  * the cache has it as the key of a map. Names of nodes and zones have numbers (`Names`). Pure.
  */
 import { type Address, type Cidr, PROTOCOLS } from '../../../base/address.ts';
+import { LIMIT_NAMES, type Limit } from '../limits.ts';
 import type { Endpoint, HashedBy, Service, ServiceKey, ServicePortSpec, Slice, SlicePort } from '../objects.ts';
 import { isUuid, type Packed, Packer, packUuid, Unpacker, unpackUuid } from './bytes.ts';
 
@@ -53,6 +54,7 @@ export function packService(service: Service, version = ''): Packed<Service> {
   packer.text(service.ipvsScheduler ?? '');
   packer.number(service.slowStart ?? 0);
   packer.byte(service.hashes === undefined ? 0 : HASHED_BY.indexOf(service.hashes) + 1);
+  packer.list(service.limits ?? [], (limit) => packLimit(packer, limit));
   return packer.end();
 }
 
@@ -82,13 +84,26 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
   const ipvsScheduler = from.text();
   const slowStart = from.number();
   const hashes = HASHED_BY[from.byte() - 1];
-  if (ipvsScheduler === '' && slowStart === 0 && hashes === undefined) return service;
+  const limits = from.list(() => unpackLimit(from));
+  if (ipvsScheduler === '' && slowStart === 0 && hashes === undefined && limits.length === 0) return service;
   return {
     ...service,
     ...(ipvsScheduler === '' ? {} : { ipvsScheduler }),
     ...(slowStart === 0 ? {} : { slowStart }),
     ...(hashes === undefined ? {} : { hashes }),
+    ...(limits.length === 0 ? {} : { limits }),
   };
+}
+
+/** A limit of a Service or of a ServicePort. */
+export function packLimit(into: Packer, { name, most, burst }: Limit): void {
+  into.byte(LIMIT_NAMES.indexOf(name));
+  into.number(most);
+  into.number(burst);
+}
+
+export function unpackLimit(from: Unpacker): Limit {
+  return { name: LIMIT_NAMES[from.byte()] ?? 'max-connections', most: from.number(), burst: from.number() };
 }
 
 function portSpec(from: Unpacker): ServicePortSpec {

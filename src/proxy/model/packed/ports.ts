@@ -4,6 +4,7 @@ import type { ServiceKey, TrafficPolicy } from '../objects.ts';
 import type { IdleHints } from '../selection.ts';
 import type { Backend, FlowTargets, Frontend, FrontendRole, ServicePort } from '../service-port.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
+import { packLimit, unpackLimit } from './packed-objects.ts';
 
 /** The ServicePorts of a Service. */
 export interface PortsOfService {
@@ -31,6 +32,7 @@ const HAS_SCHEDULER = 4;
 const HAS_WEIGHTS = 8;
 const HASHES_ADDRESS = 16;
 const HASHES_PORT = 32;
+const HAS_LIMITS = 64;
 
 export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfService> {
   packer.begin();
@@ -40,7 +42,7 @@ export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfS
 }
 
 function packPort(port: ServicePort): void {
-  const { flowTargets, idleHints, readyLocal, alsoAnswering, sourceRanges, ipvsScheduler } = port;
+  const { flowTargets, idleHints, readyLocal, alsoAnswering, sourceRanges, ipvsScheduler, limits } = port;
   const isLocal = (policy: TrafficPolicy) => policy === 'Local';
   const more =
     (flowTargets === undefined ? 0 : HAS_TARGETS) |
@@ -48,7 +50,8 @@ function packPort(port: ServicePort): void {
     (ipvsScheduler === undefined ? 0 : HAS_SCHEDULER) |
     (hasWeights(port.cluster) || hasWeights(port.local) ? HAS_WEIGHTS : 0) |
     (port.hashes === 'address' ? HASHES_ADDRESS : 0) |
-    (port.hashes === 'address and port' ? HASHES_PORT : 0);
+    (port.hashes === 'address and port' ? HASHES_PORT : 0) |
+    (limits === undefined ? 0 : HAS_LIMITS);
   const isRare = more + port.affinitySeconds + port.healthCheckNodePort + readyLocal.length + alsoAnswering.length > 0;
   packer.byte(
     PROTOCOLS.indexOf(port.protocol) |
@@ -74,6 +77,7 @@ function packPort(port: ServicePort): void {
   if (flowTargets !== undefined) packTargets(flowTargets);
   if (idleHints !== undefined) packHints(idleHints);
   if (ipvsScheduler !== undefined) packer.text(ipvsScheduler);
+  if (limits !== undefined) packer.list(limits, (limit) => packLimit(packer, limit));
   if ((more & HAS_WEIGHTS) !== 0) for (const list of [port.cluster, port.local]) packer.list(list, packWeight);
 }
 
@@ -159,6 +163,7 @@ type More = Pick<
   | 'idleHints'
   | 'ipvsScheduler'
   | 'hashes'
+  | 'limits'
 >;
 
 const NO_MORE: More = {
@@ -189,6 +194,7 @@ function moreFrom(from: Unpacker): More & { readonly weights?: Weights } {
     ...((bits & HAS_SCHEDULER) === 0 ? {} : { ipvsScheduler: from.text() }),
     ...((bits & HASHES_ADDRESS) === 0 ? {} : { hashes: 'address' as const }),
     ...((bits & HASHES_PORT) === 0 ? {} : { hashes: 'address and port' as const }),
+    ...((bits & HAS_LIMITS) === 0 ? {} : { limits: from.list(() => unpackLimit(from)) }),
     ...((bits & HAS_WEIGHTS) === 0 ? {} : { weights: { cluster: numbers(), local: numbers() } }),
   };
 }

@@ -1,13 +1,14 @@
 /** iptables mode: the chains of each family, written by `iptables-restore`. */
 
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
-import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
+import type { ChainQuery, IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import type { Mode, PacketCount, SetAside } from '../mode.ts';
+import type { LimitedPort, Mode, PacketCount, SetAside } from '../mode.ts';
+import { serviceChains } from '../netfilter/balancer.ts';
 import { OwnWrites } from '../netfilter/change-detection.ts';
 import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
@@ -105,6 +106,19 @@ class IptablesFamily extends RulesFamily {
     return await readCounts(this.#counted, this.tables.options, signal);
   }
 
+  async limitCounts(
+    ports: readonly LimitedPort[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<LimitedPort, readonly number[]>> {
+    const counts = new Map<LimitedPort, readonly number[]>();
+    for (const port of ports) {
+      const chain = serviceChains(port.id, port.protocol)('LIM');
+      if (!this.tables.trackers.chains.applied?.has(chainKey('nat', chain))) continue;
+      counts.set(port, await countersOf({ table: 'nat', chain, wait: 1 }, this.tables.options, signal));
+    }
+    return counts;
+  }
+
   async #apply(tables: TablesPlan, settings: SettingsPlan, signal: AbortSignal): Promise<FamilyReport> {
     const report = await this.tables.apply(tables, signal);
     const written = { ...report, skipped: [...report.skipped, ...tables.waiting] };
@@ -127,10 +141,17 @@ export async function readCounts(
 ): Promise<PacketCount[]> {
   const counts: PacketCount[] = [];
   for (const { what, table, chain, index, of } of rules) {
-    const query = { table, chain, wait: 1 };
-    const counters = await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
+    const counters = await countersOf({ table, chain, wait: 1 }, { tools, probe }, signal);
     const packets = counters.length === of ? counters[index] : undefined;
     if (packets !== undefined) counts.push({ what, family: tools.family, packets });
   }
   return counts;
+}
+
+async function countersOf(
+  query: ChainQuery,
+  { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  return await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
 }

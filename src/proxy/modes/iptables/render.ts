@@ -1,5 +1,6 @@
 /** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../../base/address.ts';
+import { type Limit, limitNamed } from '../../model/limits.ts';
 import { compact } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
@@ -89,6 +90,7 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
   if (port.hasAny && port.frontends.some(isEntered)) {
     addChain(context, context.name('EXT'), externalRules(context));
   }
+  if (isLimited(port)) addChain(context, context.name('LIM'), limitRules(context));
   if (port.cluster.length > 0)
     addBalancer(context, context.name('SVC'), port.cluster, port.internalPolicy === 'Cluster');
   if (port.local.length > 0) addBalancer(context, context.name('SVL'), port.local, port.internalPolicy === 'Local');
@@ -139,7 +141,8 @@ function addFrontend(context: RenderContext, frontend: Frontend, guarded: boolea
     const target = frontend.policy === 'Local' ? context.name('SVL') : context.name('SVC');
     if (frontend.empty === undefined) {
       add('services', mine(context, socket(context, frontend, note(context, 'cluster IP')), jump(target)));
-    } else add('rejects', refusal(context, frontend));
+    }
+    if (isRefusing(port, frontend)) add('rejects', refusal(context, frontend));
     return;
   }
   const isVip = frontend.role === 'load-balancer';
@@ -152,7 +155,12 @@ function addFrontend(context: RenderContext, frontend: Frontend, guarded: boolea
     const words = note(context, `traffic not accepted by ${context.name('FW')}`);
     add('firewall', mine(context, socket(context, frontend, words), jump('DROP')));
   }
-  if (frontend.empty !== undefined) add('externalRejects', refusal(context, frontend));
+  if (isRefusing(port, frontend)) add('externalRejects', refusal(context, frontend));
+}
+
+/** Whether the filter refuses or drops what is not translated: all connections, or those beyond a limit. */
+function isRefusing(port: ServicePort, { empty }: Frontend): boolean {
+  return empty !== undefined || isLimited(port);
 }
 
 function addNodePort(context: RenderContext, frontend: Frontend): void {
@@ -162,17 +170,20 @@ function addNodePort(context: RenderContext, frontend: Frontend): void {
     const text = mine(context, socket(context, frontend, comment(port.id)), jump(context.name('EXT')));
     entries.push({ tree: 'nodePorts', key, id: port.key, rule: text });
   }
-  if (frontend.empty !== undefined) {
+  if (isRefusing(port, frontend)) {
     entries.push({ tree: 'nodePortRejects', key, id: port.key, rule: refusal(context, frontend) });
   }
 }
 
-/** The rule of a frontend without usable endpoints: it refuses if the Service has none, and drops if only other nodes have some. */
+/** The rule of a frontend without usable endpoints, or with a limit: it drops if only other nodes have endpoints, and refuses otherwise. */
 function refusal(context: RenderContext, frontend: Frontend): Rule {
   const dropped = frontend.empty === 'drop';
   const { port, settings } = context;
-  const byReset = settings.refusesByReset === true && port.protocol === 'TCP';
-  const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
+  // "Port unreachable" goes to one client once a second (icmp_ratelimit), and others would wait.
+  const isOverLimit = frontend.empty === undefined;
+  const byReset = (settings.refusesByReset === true || isOverLimit) && port.protocol === 'TCP';
+  const none = dropped ? 'has no local endpoints' : 'has no endpoints';
+  const words = note(context, isOverLimit ? 'is over a limit' : none);
   return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(port.family, byReset));
 }
 
@@ -229,13 +240,49 @@ function firewallRules(
 
 /** KUBE-SVC or KUBE-SVL: masquerade if needed, then choose a backend. */
 function addBalancer(context: RenderContext, chain: string, backends: readonly Backend[], isInternal: boolean): void {
-  const first: Rule[] = [];
+  const first: Rule[] = isLimited(context.port)
+    ? [mine(context, comment(context.port.id), jump(context.name('LIM')))]
+    : [];
   const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
   if (isInternal && clusterIP !== undefined && clusterIP.empty === undefined) {
     const masquerade = clusterIPMasquerade(context, clusterIP);
     if (masquerade !== undefined) first.push(masquerade);
   }
   for (const [key, rules] of balancer(context.port, { chain, backends, first })) context.chains.set(key, rules);
+}
+
+function isLimited({ limits, hasAny }: ServicePort): boolean {
+  return hasAny && rateOf(limits) !== undefined;
+}
+
+function rateOf(limits: ServicePort['limits']): Limit | undefined {
+  return limitNamed(limits, 'new-connections');
+}
+
+/** Units of a second in which hashlimit counts (XT_HASHLIMIT_SCALE_v2, linux/netfilter/xt_hashlimit.h). */
+const SCALE = 1_000_000;
+
+/**
+ * KUBE-LIM: a connection beyond the rate is not translated, and the filter table refuses it. The name has the rate, because a table of
+ * hashlimit that a rule of the same name still uses keeps its own (xt_hashlimit.c, htable_find_get).
+ */
+function limitRules(context: RenderContext): Rule[] {
+  const { port } = context;
+  const limit = rateOf(port.limits);
+  if (limit === undefined) return [];
+  const { most, burst } = limit;
+  // The rate that iptables-save prints: hashlimit has whole units between two packets.
+  const rate = Math.floor(SCALE / Math.floor(SCALE / most));
+  // A table that had no packet for so long begins with the whole burst again. A second is the default, and not printed.
+  const refill = Math.max(1000, Math.ceil((burst * 1000) / most));
+  const match = [
+    '-m hashlimit',
+    `--hashlimit-above ${rate}/sec`,
+    `--hashlimit-burst ${burst}`,
+    `--hashlimit-name ${context.name('LIM')}-${most}-${burst}`,
+    ...(refill === 1000 ? [] : [`--hashlimit-htable-expire ${refill}`]),
+  ].join(' ');
+  return [mine(context, note(context, `over ${limit.name}`), match, jump('ACCEPT'))];
 }
 
 /** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */

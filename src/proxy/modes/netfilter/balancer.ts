@@ -11,7 +11,7 @@ import { shortHash } from './key-space.ts';
 import { type ChainKey, chainKey } from './names.ts';
 import { type Chain, comment, jump, oneIn, protocol, type Rule, rule, shareOf } from './rules.ts';
 
-export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
+export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW' | 'LIM';
 
 /** `KUBE-SVC-…`, `KUBE-EXT-…` and so on for a Service port: their names share a hash, which is computed once. */
 export function serviceChains(id: string, protocol: Protocol): (kind: ServiceChainKind) => string {

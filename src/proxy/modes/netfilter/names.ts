@@ -42,8 +42,8 @@ export function splitChainKey(key: ChainKey): { table: Table; chain: string } {
   return { table: key.slice(0, space) as Table, chain: key.slice(space + 1) };
 }
 
-/** The chains of one Service. Only slicewire has KUBE-SEG-, only kube-proxy before 1.24 has KUBE-XLB-. */
-const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|SEG|XLB)-/;
+/** The chains of one Service. Only slicewire has KUBE-SEG- and KUBE-LIM-, only kube-proxy before 1.24 has KUBE-XLB-. */
+const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|SEG|LIM|XLB)-/;
 /** Leaves and branches of our dispatch trees. */
 const OF_TREE = /^KUBE-DS[A-Z]-/;
 

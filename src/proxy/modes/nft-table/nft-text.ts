@@ -68,6 +68,13 @@ class NftText {
         return `${this.#key(expression.from)} != @${expression.set}`;
       case 'remember':
         return `update @${expression.set} { ${this.#at(expression.key).text} }`;
+      case 'over-rate':
+        return `limit rate over ${expression.perSecond}/second burst ${expression.burst} packets`;
+      case 'over-connections': {
+        const { most, per } = expression;
+        const over = `ct count over ${most}`;
+        return per === undefined ? over : `add @${per.set} { ${this.#at(per.key).text} ${over} }`;
+      }
       case 'set-mark':
         return `meta mark set ${this.#at(expression.from).text}`;
       case 'translate':

@@ -56,6 +56,12 @@ function expressionText(expression: ReadExpression): string {
       return `${word(expression.to)} = ${hex(expression.value)}`;
     case 'remember':
       return `remember ${word(expression.key)} in ${expression.set} for ${expression.seconds} s`;
+    case 'over-rate':
+      return `beyond ${expression.perSecond} a second and ${expression.burst} at once`;
+    case 'over-connections': {
+      const { most, per } = expression;
+      return `more than ${most} connections${per === undefined ? '' : ` of ${word(per.key)}, counted in ${per.set}`}`;
+    }
     case 'set-mark':
       return `mark = ${word(expression.from)}`;
     case 'translate':

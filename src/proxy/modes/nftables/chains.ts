@@ -51,7 +51,7 @@ export const load = (what: Extract<Expression, { do: 'load' }>['what'], to: Word
   to,
 });
 export const goTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind: 'goto', chain } });
-const jumpTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind: 'jump', chain } });
+export const jumpTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind: 'jump', chain } });
 
 /** Chains that do not depend on Services. */
 export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
@@ -74,7 +74,7 @@ export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
     [GUARD, { rules: guardRules(settings) }],
     [REFUSALS, { rules: noEndpointsRules(settings) }],
     [CLUSTER_IPS, { rules: clusterIPRules() }],
-    [REFUSE, { rules: refuseRules(settings) }],
+    [REFUSE, { rules: refusal(settings.refusesByReset === true) }],
   ];
   return new Map(chains.map(([name, chain]) => [name, { ...chain, rules: marked(chain.rules) }]));
 }
@@ -192,13 +192,14 @@ function noEndpointsRules(settings: NftablesSettings): NftRule[] {
   ];
 }
 
-function refuseRules({ refusesByReset }: NftablesSettings): NftRule[] {
+/** `byReset`: TCP gets a reset, and all else "port unreachable". */
+export function refusal(byReset: boolean): NftRule[] {
   const isTcp: Expression[] = [
     load('protocol', 0),
     { do: 'compare', from: 0, is: 'equal', value: protocolByte('TCP') },
   ];
   const reset: NftRule = { text: 'reset TCP', expressions: [...isTcp, { do: 'reset tcp' }] };
-  return [...(refusesByReset ? [reset] : []), { text: 'refuse', expressions: [{ do: 'reject' }] }];
+  return [...(byReset ? [reset] : []), { text: 'refuse', expressions: [{ do: 'reject' }] }];
 }
 
 /** An invalid packet would leave the node untranslated, and the client would reset the connection (k8s#74839). */

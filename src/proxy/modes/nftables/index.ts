@@ -15,12 +15,12 @@ import {
   type SeenFamily,
 } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
-import type { CleanupPart, ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import type { CleanupPart, ConnectionCount, Heard, LimitedPort, Mode, RuleCount, SetAside } from '../mode.ts';
 import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import type { NftablesSettings } from './chains.ts';
 import { NftablesDesired } from './desire.ts';
-import { frontendOf, LAYOUT, SETS, udpFrontendsIn } from './table-layout.ts';
+import { frontendOf, LAYOUT, limitChain, limitId, SETS, udpFrontendsIn } from './table-layout.ts';
 
 interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
@@ -46,6 +46,7 @@ class NftablesFamily implements FamilyMode {
   readonly family: Family;
   readonly #countsConnections: boolean;
   readonly #desired: NftablesDesired;
+  readonly #kernel: NftKernel;
   readonly #table: NftTable;
   #rendered = 0;
 
@@ -56,6 +57,7 @@ class NftablesFamily implements FamilyMode {
     // Unknown is not empty: the installed ranges stay until the ranges are known.
     const untouched = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
     this.family = settings.family;
+    this.#kernel = kernel;
     this.#countsConnections = settings.countsConnections;
     this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now, record });
     this.#desired = new NftablesDesired(settings, this.#table.remembered);
@@ -135,6 +137,13 @@ class NftablesFamily implements FamilyMode {
       }
     }
     return found;
+  }
+
+  async limitCounts(ports: readonly LimitedPort[]): Promise<ReadonlyMap<LimitedPort, readonly number[]>> {
+    if (!this.isKnown || this.isEmpty) return new Map();
+    const chains = new Map(ports.map((port) => [limitChain(limitId(port)), port]));
+    const counts = await this.#kernel.ruleCounts(this.family, [...chains.keys()]);
+    return new Map([...chains].map(([chain, port]) => [port, counts.get(chain) ?? []]));
   }
 
   removal(): CleanupPart {

@@ -1,6 +1,7 @@
 /** One ServicePort as elements of the table's sets, and the chains to which they lead. Pure. */
 import { type Address, addressBytes, cidrContains, hostCidr, portBytes } from '../../../base/address.ts';
 import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
+import { type Limit, limitNamed } from '../../model/limits.ts';
 import type { HashedBy, ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { inSlots } from '../../model/slots.ts';
@@ -17,24 +18,30 @@ import {
 import type { NftChain, OwnedElement } from '../nft-table/layout.ts';
 import { localPolicyRules, stickyEndpoint, stickyEntry, stickyList } from './balancers.ts';
 import type { NftablesSettings } from './chains.ts';
+import { limitedEntry, limitRules, overLimitRules } from './limits.ts';
 import {
   type BalancerSpec,
   balancerName,
   type EntryPoint,
   LOCAL,
   type LocalPolicySpec,
+  limitChain,
+  limitedName,
+  limitId,
   localPolicyName,
   memorySet,
+  ownId,
   REFUSE,
+  REFUSE_OVER_LIMIT,
   type SetName,
-  stickyId,
+  tallySet,
 } from './table-layout.ts';
 
 export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly OwnedElement[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
-  /** The own chains of a Service with affinity by name, and the names of its memories. */
+  /** The own chains of a Service with affinity or limits by name, and the names of its memories. */
   readonly chains: ReadonlyMap<string, NftChain>;
   readonly memories: readonly string[];
   /** Elements that other ServicePorts may need too: backends that may reach themselves, cluster IPs. */
@@ -89,14 +96,14 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
   const into = new Rendering(port, settings);
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
   const numbers = sticky === undefined ? numbersOf(port) : NO_NUMBERS;
-  for (const frontend of port.frontends) addFrontend(into, { port, numbers, sticky }, frontend);
+  const limited = port.limits === undefined ? undefined : new LimitedChains(port, port.limits);
+  for (const frontend of port.frontends) addFrontend(into, { port, numbers, sticky, limited }, frontend);
   guard(into, port, settings);
   return {
     elements: into.elements,
     balancers: [...into.balancers.values()],
     localPolicies: [...into.localPolicies.values()],
-    chains: sticky?.chains ?? NO_CHAINS,
-    memories: sticky?.memories ?? [],
+    ...ownObjects(sticky, limited),
     shared: sharedElements(port, settings),
   };
 }
@@ -116,15 +123,28 @@ function sharedElements(port: ServicePort, { localDetector }: NftablesSettings):
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
 
+/** Most ServicePorts have neither affinity nor limits. */
+function ownObjects(
+  sticky: StickyChains | undefined,
+  limited: LimitedChains | undefined,
+): Pick<RenderedElements, 'chains' | 'memories'> {
+  if (limited === undefined) return { chains: sticky?.chains ?? NO_CHAINS, memories: sticky?.memories ?? [] };
+  return {
+    chains: new Map([...(sticky?.chains ?? NO_CHAINS), ...limited.chains]),
+    memories: [...(sticky?.memories ?? []), ...limited.memories],
+  };
+}
+
 /** Shared by all frontends of a ServicePort. */
 interface Rendered {
   readonly port: ServicePort;
   readonly numbers: Numbers;
   readonly sticky: StickyChains | undefined;
+  readonly limited: LimitedChains | undefined;
 }
 
 function addFrontend(into: Rendering, of: Rendered, frontend: Frontend): void {
-  const { port, sticky } = of;
+  const { port, sticky, limited } = of;
   const { role, address, empty } = frontend;
   const isNodePort = role === 'node-port';
   if (!isNodePort && address === undefined) return;
@@ -133,10 +153,11 @@ function addFrontend(into: Rendering, of: Rendered, frontend: Frontend): void {
       ? portKey(port.protocol, frontend.port)
       : socketKey(address, port.protocol, frontend.port);
   const chain = sticky === undefined ? balancerOf(into, of, frontend, key) : chainOfSticky(sticky, frontend);
-  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, chain);
-  if (empty !== undefined) {
-    into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, empty === 'drop' ? 'drop' : `goto ${REFUSE}`);
-  }
+  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, limited?.before(chain) ?? chain);
+  // The filter meets what was not translated: connections beyond a limit as well.
+  const isLimited = chain !== undefined && limited !== undefined;
+  const end = empty === 'drop' ? 'drop' : `goto ${empty === undefined ? REFUSE_OVER_LIMIT : REFUSE}`;
+  if (empty !== undefined || isLimited) into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, end);
 }
 
 function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undefined {
@@ -231,6 +252,34 @@ function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): 
   }
 }
 
+/** The chains of a ServicePort with limits: the one that all its frontends share, and one before each chain that they lead to. */
+class LimitedChains {
+  readonly chains = new Map<string, NftChain>();
+  readonly memories: readonly string[];
+  readonly #id: string;
+  readonly #owner: ServiceKey;
+
+  constructor({ id, protocol, service }: ServicePort, limits: readonly Limit[]) {
+    this.#id = limitId({ id, protocol });
+    this.#owner = service;
+    this.#add(limitChain(this.#id), limitRules(this.#id, limits));
+    this.chains.set(REFUSE_OVER_LIMIT, overLimitRules());
+    const tally = limitNamed(limits, 'max-connections-per-client');
+    this.memories = tally === undefined ? [] : [tallySet(this.#id).name];
+  }
+
+  /** The name of the chain before this one. */
+  before(chain: string): string {
+    const name = limitedName(this.#id, chain);
+    if (!this.chains.has(name)) this.#add(name, limitedEntry(this.#id, chain));
+    return name;
+  }
+
+  #add(name: string, chain: NftChain): void {
+    this.chains.set(name, { ...chain, owner: this.#owner });
+  }
+}
+
 // The chains of a Service with ClientIP affinity: each endpoint has one, which remembers its clients.
 
 interface StickyChains {
@@ -241,13 +290,13 @@ interface StickyChains {
 }
 
 function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChains {
-  const id = stickyId(port.id, port.protocol.toLowerCase());
+  const id = ownId(port.id, port.protocol.toLowerCase());
   const chains = new Map<string, NftChain>();
   const add = (name: string, chain: NftChain) => chains.set(name, { ...chain, owner: port.service });
   const memories = new Set<string>();
   const protocol = protocolByte(port.protocol);
   const member = (backend: Backend) => {
-    const own = stickyId(port.id, port.protocol.toLowerCase(), backend.text);
+    const own = ownId(port.id, port.protocol.toLowerCase(), backend.text);
     const [chain, memory] = [`endpoint-${own}`, memorySet(own).name];
     const target = { address: addressBytes(backend.address), protocol, port: portBytes(backend.port) };
     add(chain, stickyEndpoint(memory, port.affinitySeconds, target));

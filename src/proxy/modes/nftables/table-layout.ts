@@ -62,15 +62,23 @@ export function memorySet(id: string): NftSet {
   return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
 }
 
+const TALLY = 'clients-';
+
+/** The set of the clients of a ServicePort, each with the number of its open connections. */
+export function tallySet(id: string): NftSet {
+  return { name: `${TALLY}${id}`, key: ['address'], isMemory: true, isTally: true };
+}
+
 const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
 
-/** The set of a name: a permanent one, or a memory. */
+/** The set of a name: a permanent one, a memory or a tally. */
 export function setNamed(name: string): NftSet {
+  if (name.startsWith(TALLY)) return tallySet(name.slice(TALLY.length));
   return BY_NAME.get(name) ?? FORMER.get(name) ?? memorySet(name.slice(MEMORY.length));
 }
 
 export function isKnownSet(name: string): boolean {
-  return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY);
+  return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY) || name.startsWith(TALLY);
 }
 
 /** How the sets of the table belong together, for the code that writes it. */
@@ -129,8 +137,8 @@ export function frontendOf(
   };
 }
 
-/** The id in the names of chains and memories of Services with affinity: kube-proxy's hash of Service, protocol and endpoint. */
-export function stickyId(...of: readonly string[]): string {
+/** The id in the names of chains and sets that one ServicePort has: kube-proxy's hash of Service, protocol and endpoint. */
+export function ownId(...of: readonly string[]): string {
   return shortHash(of.join('')).toLowerCase();
 }
 
@@ -139,6 +147,8 @@ export const LOCAL = 0x8000_0000;
 
 export const DISPATCH = 'services';
 export const REFUSE = 'refuse';
+/** Refuses connections beyond a limit; it exists where a Service has one. */
+export const REFUSE_OVER_LIMIT = 'refuse-over-limit';
 export const REFUSALS = 'no-endpoints';
 export const GUARD = 'source-ranges';
 export const CLUSTER_IPS = 'cluster-ips';
@@ -171,6 +181,20 @@ function backendsWord(entry: EntryPoint, isLocal: boolean, masquerades: boolean)
   if (entry === 'cluster-ip') return isLocal ? '-local' : '';
   if (masquerades) return '';
   return isLocal ? '-here' : '-pods';
+}
+
+/** The id in the names of the chains and the set of a ServicePort with limits. */
+export function limitId({ id, protocol }: { readonly id: string; readonly protocol: Protocol }): string {
+  return ownId(id, protocol.toLowerCase());
+}
+
+/** The chain that refuses the connections of a ServicePort beyond its limits, and the one before a chain that leads there first. */
+export function limitChain(id: string): string {
+  return `limit-${id}`;
+}
+
+export function limitedName(id: string, chain: string): string {
+  return `limit-${id}-to-${chain}`;
 }
 
 /** An external entry under policy Local: the number of all endpoints, and of those on this node. */
