@@ -80,6 +80,11 @@ export interface Flow {
   readonly id: Uint8Array;
 }
 
+/** The first packet of a flow: its source and destination as in `Flow`. */
+export interface FlowEntry extends Pick<Flow, 'family' | 'protocol' | 'destination'> {
+  readonly source: string;
+}
+
 export interface ConntrackOptions {
   readonly isFiltered?: boolean;
   readonly open?: () => NetlinkTransport;
@@ -141,6 +146,11 @@ export class ConntrackSocket {
   /** Flows of all protocols and both families whose destination is translated. Yields, returns and throws as `udpFlows`. */
   *translated(): Generator<readonly Flow[], boolean> {
     return yield* this.#lists.decoded(openingsRequest(TRANSLATED, this.#isFiltered), decodeTranslated);
+  }
+
+  /** All flows of TCP, UDP and SCTP of both families. Yields, returns and throws as `udpFlows`. */
+  *entries(): Generator<readonly FlowEntry[], boolean> {
+    return yield* this.#lists.decoded(openingsRequest({ mask: 0, value: 0 }, false), decodeEntry);
   }
 
   /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
@@ -217,6 +227,25 @@ function decodeTranslated(buffer: Buffer, message: Message): Flow | undefined {
   return undefined;
 }
 
+/** A flow of TCP, UDP or SCTP; undefined for any other, and for one in a zone. */
+function decodeEntry(buffer: Buffer, { start, end }: Message): FlowEntry | undefined {
+  const body = start + NFGENMSG;
+  const original = findAttribute(buffer, body, end, CTA_TUPLE_ORIG);
+  if (original < 0 || findAttribute(buffer, body, end, CTA_ZONE) >= 0) return undefined;
+  const originalEnd = original + valueLength(buffer, original);
+  for (const { name: protocol, number } of [TCP, UDP, SCTP]) {
+    const destination = socketOf(buffer, original, originalEnd, { ...DESTINATION, number });
+    const source = socketOf(buffer, original, originalEnd, { ...SOURCE, number });
+    if (destination === undefined || source === undefined) continue;
+    return { family: familyAt(buffer, body), protocol, source, destination };
+  }
+  return undefined;
+}
+
+function familyAt(buffer: Buffer, body: number): FlowFamily {
+  return buffer[body - NFGENMSG] === AF_INET6 ? 'IPv6' : 'IPv4';
+}
+
 /** As `decodeOpening`, also for one that IPVS translates: its tuples tell. */
 export function decodeUnanswered(buffer: Buffer, message: Message): Flow | undefined {
   if (!hasStatus(buffer, message, UNANSWERED)) return undefined;
@@ -254,7 +283,7 @@ function flowOf(buffer: Buffer, body: number, end: number, { name: protocol, num
   const replySource = socketOf(buffer, reply, reply + valueLength(buffer, reply), { ...SOURCE, number });
   if (destination === undefined || replySource === undefined) return undefined;
   return {
-    family: buffer[body - NFGENMSG] === AF_INET6 ? 'IPv6' : 'IPv4',
+    family: familyAt(buffer, body),
     protocol,
     destination,
     replySource,

@@ -321,7 +321,7 @@ const PURE_FILES = [
   'view',
   ...namesIn('iptables', 'desire render static-chains'),
   ...namesIn('ipvs', 'desire render static-chains'),
-  ...namesIn('nftables', 'balancers chains check desire render table-layout'),
+  ...namesIn('nftables', 'balancers chains check desire limits render table-layout'),
   ...namesIn(
     'netfilter',
     `balancer dispatch-tree jumps key-space local-traffic names plan restore-text rules

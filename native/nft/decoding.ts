@@ -337,15 +337,17 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
     const [set, key] = [fields.text(NFTA_DYNSET_SET_NAME), fields.word(NFTA_DYNSET_SREG_KEY)];
     const timeout = fields.at(NFTA_DYNSET_TIMEOUT, 8);
     const isMore = [NFTA_DYNSET_SREG_DATA, NFTA_DYNSET_EXPRESSIONS].some((type) => fields.has(type));
-    if (set === undefined || key === undefined || timeout < 0 || isMore) return undefined;
-    const milliseconds = Number(fields.buffer.readBigUInt64BE(timeout));
+    if (set === undefined || key === undefined || isMore) return undefined;
+    // The kernel lists 0 for none.
+    const milliseconds = timeout < 0 ? 0 : Number(fields.buffer.readBigUInt64BE(timeout));
+    const operation = fields.number(NFTA_DYNSET_OP);
     if (fields.has(NFTA_DYNSET_EXPR)) {
       const most = mostOf(fields.buffer, fields.at(NFTA_DYNSET_EXPR));
-      const isOurs = fields.number(NFTA_DYNSET_OP) === NFT_DYNSET_OP_ADD && milliseconds === 0;
+      const isOurs = operation === NFT_DYNSET_OP_ADD && milliseconds === 0;
       return most === undefined || !isOurs ? undefined : { is: 'over connections of', set, key, most };
     }
-    if (fields.number(NFTA_DYNSET_OP) !== NFT_DYNSET_OP_UPDATE) return undefined;
-    return { is: 'remember', set, key, timeout: milliseconds };
+    const isOurs = operation === NFT_DYNSET_OP_UPDATE && timeout >= 0;
+    return isOurs ? { is: 'remember', set, key, timeout: milliseconds } : undefined;
   },
 
   limit(fields) {

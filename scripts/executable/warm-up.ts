@@ -109,6 +109,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Platform {
           openings: noFlows,
           translated: noFlows,
           unanswered: noFlows,
+          entries: noFlows,
           delete: () => 0,
           close: () => undefined,
         }),

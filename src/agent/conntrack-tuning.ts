@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts';
 import {
   type BarredWrite,
   barredText,
+  CONNTRACK_COUNT,
   type ConntrackWrite,
   conntrackWrites,
   sortWrites,
@@ -14,9 +15,6 @@ import type { Step, StepName } from '../proxy/reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Platform, realPlatform } from './platform.ts';
 
-/** Every kernel with conntrack has it, and every container shows it. */
-const COUNT = 'net/netfilter/nf_conntrack_count';
-
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
@@ -24,7 +22,7 @@ export async function conntrackSteps(
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
   const writes = await pending(config, platform);
   // Without conntrack there is none of its settings. `tuneConntrack` has it loaded first.
-  if ((await platform.kernel.settings.read(COUNT)) === undefined)
+  if ((await platform.kernel.settings.read(CONNTRACK_COUNT)) === undefined)
     return { steps: writes.map((write) => settingStep(nameOf(write), write)), barred: [] };
   const { possible, barred } = await sortWrites(writes, platform.kernel.settings);
   return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };

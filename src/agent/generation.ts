@@ -14,6 +14,7 @@ import type { Agent } from './agent.ts';
 import type { Datapath } from './datapath/datapath.ts';
 import { watchDatapath } from './datapath-watch.ts';
 import { watchFailover } from './failover.ts';
+import { watchFullTable } from './full-table.ts';
 import { firstPeriod, KernelWatch, ReadBudget } from './kernel-watch.ts';
 import { driftsText, faultCounts, stackLogger } from './log-lines.ts';
 import type { EndedSync, Observers } from './observers.ts';
@@ -84,6 +85,10 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     others: observers.others,
     onRemoval: onOutdated,
   });
+  const filling = watchFullTable({
+    ...{ log, clock, signal, settings: options.platform.kernel.settings, open: options.platform.kernel.openFlowTable },
+    serviceAt: (at) => agent.model.frontend(at)?.id,
+  }).then(() => aborted(signal));
   const syncing = scheduler.start(signal);
   try {
     await Promise.race([
@@ -94,12 +99,13 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
       failover,
       takingOver,
       asking,
+      filling,
       feed.source.then(() => aborted(signal)),
     ]);
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {
-      await Promise.allSettled([syncing, watching, sweeping, others, takingOver, asking]);
+      await Promise.allSettled([syncing, watching, sweeping, others, takingOver, asking, filling]);
       await sweepLast(agent, signal);
     }
     grace.cancel();

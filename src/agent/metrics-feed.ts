@@ -180,40 +180,40 @@ export class MetricsFeed {
   async #connectionsNow(): Promise<readonly ConnectionCount[]> {
     const agent = this.#agent;
     if (!this.#shape.countsFrontends || agent === undefined || !MODES[agent.mode.name].countsFrontends) return [];
-    await this.#inTime(this.#readConnections());
+    await this.#inTime('connections', this.#readConnections());
     return this.#connections;
   }
 
   async #limitsNow(): Promise<readonly LimitCount[]> {
     if (this.#agent === undefined) return [];
-    await this.#inTime(this.#readLimits());
+    await this.#inTime('limits', this.#readLimits());
     return this.#limits;
   }
 
   /** Never rejects. */
   async #limitsFrom(agent: Agent): Promise<void> {
-    const { log, signal } = this.#options;
     let counts: readonly LimitCount[] = [];
     try {
-      counts = await agent.mode.metrics.limitCounts(signal);
+      counts = await agent.mode.metrics.limitCounts(this.#options.signal);
+      this.#uncounted.over({ of: 'limits', text: 'connections beyond limits can be counted again' });
     } catch (error) {
       const cause = causeOf(error);
-      log.warn({ cause }, `counters of limits cannot be read: ${cause}; the next scrape tries again`);
+      this.#uncounted.tell({ of: 'limits', cause, text: `connections beyond limits cannot be counted: ${cause}` });
     }
     if (agent === this.#agent) this.#limits = counts;
   }
 
   /** The packets that rules counted. While the rules cannot be read, the last values stay. */
   async #packetsOf(what: PacketCount['what']): Promise<number> {
-    await this.#inTime(this.#readPackets());
+    await this.#inTime('packets', this.#readPackets());
     return this.#packets.total(what);
   }
 
-  async #inTime(reading: Promise<void>): Promise<void> {
+  async #inTime(of: string, reading: Promise<void>): Promise<void> {
     if (await endsWithin(READ_TIMEOUT_MS, reading, realClock))
-      return this.#late.over({ text: 'the kernel tells its counters in time again' });
-    const cause = `the kernel has not told its counters within ${READ_TIMEOUT_MS / 1000} s`;
-    this.#late.tell({ cause, text: `${cause}; metrics keep their last values` });
+      return this.#late.over({ of, text: `the kernel tells its counters of ${of} in time again` });
+    const cause = `the kernel has not told its counters of ${of} within ${READ_TIMEOUT_MS / 1000} s`;
+    this.#late.tell({ of, cause, text: `${cause}; metrics keep their last values` });
   }
 
   /** Never rejects. */

@@ -16,7 +16,9 @@ export interface ConntrackSettings {
   readonly udpStreamTimeout: number;
 }
 
-const MAX = 'net/netfilter/nf_conntrack_max';
+/** Every kernel with conntrack has both, and every container shows them: the entries of the table, and their limit. */
+export const CONNTRACK_COUNT = 'net/netfilter/nf_conntrack_count';
+export const CONNTRACK_MAX = 'net/netfilter/nf_conntrack_max';
 const LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 const HASH_SIZE = '/sys/module/nf_conntrack/parameters/hashsize';
 /** The number of cores makes no table larger than this (Kubernetes 1.36). */
@@ -67,7 +69,7 @@ async function whyItStays(name: string, files: SettingFiles): Promise<string | u
  * (nf_conntrack_core.c, nf_conntrack_set_hashsize). The size of the table is read-only there (nf_conntrack_standalone.c).
  */
 async function whyHashSizeStays(name: string, files: SettingFiles): Promise<string | undefined> {
-  if (name !== HASH_SIZE || !(await files.isReadOnly(MAX))) return undefined;
+  if (name !== HASH_SIZE || !(await files.isReadOnly(CONNTRACK_MAX))) return undefined;
   return 'only the first network namespace of the machine can set it';
 }
 
@@ -86,7 +88,7 @@ export async function conntrackWrites(
   const seconds = (milliseconds: number) => Math.floor(milliseconds / 1000);
   const { tcpEstablishedTimeout, tcpCloseWaitTimeout, tcpBeLiberal, udpTimeout, udpStreamTimeout } = settings;
   const wanted: readonly DesiredSetting[] = [
-    { name: MAX, value: max, flag: 'max-per-core' },
+    { name: CONNTRACK_MAX, value: max, flag: 'max-per-core' },
     { name: HASH_SIZE, value: Math.floor(max / DEPTH), flag: 'max-per-core', mayBeMore: true },
     {
       name: tracked('tcp_timeout_established'),

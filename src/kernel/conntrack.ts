@@ -1,15 +1,16 @@
 /** conntrack, the kernel's table of connections: flows to list and to delete, and the connections of a question. */
 
 import type { Connection, ConnectionEnd } from '../../native/connections.ts';
-import type { ConntrackSocket, Flow } from '../../native/conntrack.ts';
+import type { ConntrackSocket, Flow, FlowEntry } from '../../native/conntrack.ts';
 import { errnoOf } from '../../native/errno.ts';
 import type { NetlinkTransport, openTransport } from '../../native/netlink-socket.ts';
 import { addressOctets, addressOfBytes, type Family, type SocketAddress } from '../base/address.ts';
 import { breath } from '../base/clock.ts';
+import { CONNTRACK_COUNT } from './conntrack-settings.ts';
 import { realSysctls, type SettingFiles } from './sysctls.ts';
 import { PROTOCOL_NUMBERS, type TraceQuestion } from './traced-packets.ts';
 
-export type { Flow };
+export type { Flow, FlowEntry };
 
 export interface FlowTable {
   /**
@@ -23,6 +24,8 @@ export interface FlowTable {
   translated(): Generator<readonly Flow[], boolean>;
   /** The same as `openings` with the connections that IPVS translates. */
   unanswered(): Generator<readonly Flow[], boolean>;
+  /** All flows of TCP, UDP and SCTP of both families, in the same way. */
+  entries(): Generator<readonly FlowEntry[], boolean>;
   /** Deletes flows; returns how many still existed. Throws when the kernel refuses. */
   delete(flows: readonly Flow[]): number;
   close(): void;
@@ -48,7 +51,7 @@ async function openSocket(
   { sysctls = realSysctls, open }: FlowTableSeams = {},
   oneStep = ONE_STEP,
 ): Promise<ConntrackSocket> {
-  const entries = Number(await sysctls.read('net/netfilter/nf_conntrack_count'));
+  const entries = Number(await sysctls.read(CONNTRACK_COUNT));
   // Loaded only here: commands that read no flows need no foreign functions.
   const native = await import('../../native/conntrack.ts');
   return new native.ConntrackSocket({ isFiltered: entries <= oneStep, ...(open === undefined ? {} : { open }) });

@@ -54,6 +54,7 @@ const NO_FLOWS = {
   openings: nothing,
   translated: nothing,
   unanswered: nothing,
+  entries: nothing,
   delete: () => 0,
   close: () => undefined,
 };

@@ -43,7 +43,15 @@ for (const [name, reading, counts, line] of READINGS)
     const metrics = new MetricsFeed(config, feed as never, options as never);
     let hangs = false;
     const read = mock.fn(() => (hangs ? new Promise(() => undefined) : Promise.resolve(counts)));
-    const mode = { name, metrics: { ruleCounts: () => [], enlargedSets: () => [], [reading]: read } };
+    const mode = {
+      name,
+      metrics: {
+        ruleCounts: () => [],
+        enlargedSets: () => [],
+        limitCounts: () => Promise.resolve([]),
+        [reading]: read,
+      },
+    };
     const kernelLock = { between: (work: () => unknown) => work() };
     const agent = { mode, feed, kernelLock, onNode: { families: ['IPv4'] }, loop: { faults: { counts: new Map() } } };
     metrics.use(agent as unknown as Agent, config);

@@ -90,6 +90,7 @@ const watched = async (): Promise<FlowTable> => {
     openings: () => timedParts(table.openings()),
     translated: () => timedParts(table.translated()),
     unanswered: () => timedParts(table.unanswered()),
+    entries: () => table.entries(),
     delete: (some) => table.delete(some),
   };
 };

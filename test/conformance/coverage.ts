@@ -80,6 +80,7 @@ export const ROWS: Readonly<Record<string, string>> = {
   '7.8': 'a client goes to the endpoint that remembers it',
   '7.9': 'equal shares',
   '7.10': 'shares by weights',
+  '7.12': 'limits of connections: what is within them',
   '8.1': 'forwarded packets of Services pass a firewall; invalid ones do not',
 };
 

@@ -6,6 +6,7 @@ import { findAttribute, type NetlinkRequest, valueLength } from '../../native/ne
 import { NFGENMSG } from '../../native/nfnetlink.ts';
 import {
   NF_ACCEPT,
+  NF_QUEUE,
   NFTA_DATA_VERDICT,
   NFTA_EXPR_DATA,
   NFTA_EXPR_NAME,
@@ -73,7 +74,7 @@ describe('rules of nftables as they are listed', () => {
         assert.deepEqual({ text, expressions }, rule);
       }
       const kinds = new Set([...seen.values()].flatMap(({ expressions }) => expressions.map((one) => one.do)));
-      assert.equal(kinds.size, 12, [...kinds].join());
+      assert.equal(kinds.size, 16, [...kinds].join());
     });
   }
 
@@ -87,14 +88,16 @@ describe('rules of nftables as they are listed', () => {
     assert.deepEqual(only(inverted(0)), [{ do: 'lookup', set: 'any', from: 0 }]);
     assert.deepEqual(only(inverted(1)), [{ do: 'lookup-absence', set: 'any', from: 0 }]);
     assert.deepEqual(only(inverted(2)), [{ do: 'unknown', name: 'lookup' }]);
-    const accept = foreign('immediate', (data) =>
-      data
-        .u32be(NFTA_IMMEDIATE_DREG, 0)
-        .nest(NFTA_IMMEDIATE_DATA, (inner) =>
-          inner.nest(NFTA_DATA_VERDICT, (verdict) => verdict.u32be(NFTA_VERDICT_CODE, NF_ACCEPT)),
-        ),
-    );
-    assert.deepEqual(only(accept), [{ do: 'unknown', name: 'accept' }]);
+    const accept = (code: number) =>
+      foreign('immediate', (data) =>
+        data
+          .u32be(NFTA_IMMEDIATE_DREG, 0)
+          .nest(NFTA_IMMEDIATE_DATA, (inner) =>
+            inner.nest(NFTA_DATA_VERDICT, (verdict) => verdict.u32be(NFTA_VERDICT_CODE, code)),
+          ),
+      );
+    assert.deepEqual(only(accept(NF_ACCEPT)), [{ do: 'verdict', verdict: { kind: 'accept' } }]);
+    assert.deepEqual(only(accept(NF_QUEUE)), [{ do: 'unknown', name: 'immediate' }]);
     assert.deepEqual(only(''), []);
   });
 

@@ -161,6 +161,10 @@ export class World {
         yield flows;
         return false;
       },
+      *entries() {
+        yield [];
+        return false;
+      },
       delete: () => 0,
       close: () => undefined,
     });

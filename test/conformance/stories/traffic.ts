@@ -1,12 +1,15 @@
-/** Weights and backups of endpoints (docs/traffic.md, docs/semantics.md 3.7 and 7.10). */
+/** Weights and backups of endpoints, and limits of connections (docs/traffic.md, docs/semantics.md 3.7, 7.10 and 7.12). */
+
+import { service } from '../../helpers/cluster/objects.ts';
 import type { BackendName, StoryCluster } from '../cluster.ts';
-import { among, balanced, DROPPED, type OtherEnd, type Story } from '../story.ts';
+import { among, balanced, DROPPED, type OtherEnd, REJECTED, type Story } from '../story.ts';
 import {
   as,
   DRAINING,
   type EndpointInput,
   NODE_PORT,
   nodePortWeb,
+  PORT,
   podsWith,
   told,
   toldFrom,
@@ -16,6 +19,7 @@ import {
 
 const WEIGHT = 'metadata.annotations["slicewire.dev/weight"]';
 const BACKUP = 'metadata.annotations["slicewire.dev/backup"]';
+const LIMIT = 'metadata.annotations["slicewire.dev/max-connections"]';
 /** Modes may depart from the weights by 1 % of all connections. */
 const WITHIN = 0.01;
 
@@ -37,6 +41,17 @@ function slices(
 
 const weight = (value: string) => ({ 'slicewire.dev/weight': value });
 const backup = { 'slicewire.dev/backup': 'true' };
+/** More than the packets of a story. */
+const LIMITS = {
+  'slicewire.dev/new-connections': '1000/s burst 5000',
+  'slicewire.dev/max-connections-per-client': '5000',
+  'slicewire.dev/max-connections': '5000',
+};
+
+function limitedWeb(w: StoryCluster, more: object = {}): object {
+  const spec = { clusterIP: w.clusterIP(10), type: 'NodePort', ports: [{ port: PORT, nodePort: NODE_PORT }], ...more };
+  return service({ name: 'web', annotations: LIMITS, spec });
+}
 
 export const trafficStories: readonly Story[] = [
   {
@@ -199,6 +214,39 @@ export const trafficStories: readonly Story[] = [
         ...slices(w, ['other', as('pod-1', DRAINING)], backup, 'pod-2'),
       ],
       packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+    }),
+  },
+  {
+    id: 'within-the-limits',
+    title: 'connections within the limits of their Service are served as without them, by every frontend',
+    field: LIMIT,
+    covers: ['7.12'],
+    tell: (w) => ({
+      objects: [limitedWeb(w), podsWith(w, {}, ['pod-1', 'pod-2'])],
+      packets: [
+        ...toldFrom(['pod-3', 'node'], w.clusterIP(10), among(['pod-1', 'pod-2'])),
+        told('outside', w.node, among(['pod-1', 'pod-2'], 'all'), { port: NODE_PORT }),
+      ],
+    }),
+  },
+  {
+    id: 'limits-without-endpoints',
+    title: 'a Service with limits and without endpoints refuses as without limits',
+    field: LIMIT,
+    covers: ['7.12', '6.2'],
+    tell: (w) => ({ objects: [limitedWeb(w)], packets: [told('pod-3', w.clusterIP(10), REJECTED)] }),
+  },
+  {
+    id: 'limits-under-policy-local',
+    title: 'a limit changes nothing for a node without endpoints under external policy Local: it drops',
+    field: LIMIT,
+    covers: ['7.12', '4.1.4'],
+    tell: (w) => ({
+      objects: [limitedWeb(w, { externalTrafficPolicy: 'Local' }), podsWith(w, {}, ['other'])],
+      packets: [
+        told('outside', w.node, DROPPED, { port: NODE_PORT }),
+        told('pod-3', w.clusterIP(10), among(['other'])),
+      ],
     }),
   },
   {

@@ -63,6 +63,7 @@ class Tables {
       openings: () => this.#listOpenings(played),
       translated: () => this.#listTranslated(played),
       unanswered: () => assert.fail('a sweep needs the translated ones alone'),
+      entries: () => assert.fail('a sweep needs the translated ones alone'),
       delete: (flows: readonly Flow[]) => {
         this.deleted.push(...flows);
         return flows.length;
