@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
 import type { Drift } from '../../proxy/model/drift.ts';
 import { schedulerProblem } from '../../proxy/model/ipvs-scheduler.ts';
-import { LIMIT_NAMES, MAX_LIMIT } from '../../proxy/model/limits.ts';
+import { LIMIT_NAMES, MOST } from '../../proxy/model/limits.ts';
 import { MAX_WEIGHT } from '../../proxy/model/objects.ts';
 import { driftSchema } from '../wire/history.ts';
 
@@ -37,7 +37,9 @@ export const cidr = z.string().transform((text, context): Cidr => {
 
 const scheduler = z.string().refine((text) => schedulerProblem(text) === undefined);
 
-const limit = z.object({ name: z.enum(LIMIT_NAMES), most: count.min(1).max(MAX_LIMIT), burst: count.max(MAX_LIMIT) });
+const limit = z
+  .object({ name: z.enum(LIMIT_NAMES), most: count.min(1), burst: count })
+  .refine(({ name, most, burst }) => most <= MOST[name] && burst <= MOST[name]);
 
 const service = z.object({
   key,

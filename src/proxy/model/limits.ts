@@ -12,8 +12,15 @@ export interface Limit {
   readonly burst: number;
 }
 
-/** Limits of `most` and `burst`: hashlimit of iptables and connlimit of the kernel count exactly enough up to here. */
-export const MAX_LIMIT = 100_000;
+/**
+ * The largest limits. The kernel walks through all open connections of a `ct count` where a new one comes, once in a tick of its clock: some
+ * 100 ns for each (nf_conncount.c). hashlimit of iptables counts in microseconds: above 100,000 a second it is some percent off.
+ */
+export const MOST: Readonly<Record<LimitName, number>> = {
+  'new-connections': 100_000,
+  'max-connections-per-client': 10_000,
+  'max-connections': 10_000,
+};
 
 /** The annotation of a Service that sets the limit. */
 export function limitAnnotation(name: LimitName): string {

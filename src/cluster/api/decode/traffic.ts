@@ -9,7 +9,7 @@ import {
   SLOW_START_ANNOTATION,
   WEIGHT_ANNOTATION,
 } from '../../../proxy/model/labels.ts';
-import { LIMIT_NAMES, type Limit, type LimitName, limitAnnotation, MAX_LIMIT } from '../../../proxy/model/limits.ts';
+import { LIMIT_NAMES, type Limit, type LimitName, limitAnnotation, MOST } from '../../../proxy/model/limits.ts';
 import { type Endpoint, type HashedBy, MAX_WEIGHT, type Service, USUAL_WEIGHT } from '../../../proxy/model/objects.ts';
 import type { FaultList } from './checks.ts';
 
@@ -65,13 +65,14 @@ export function readBalance(
   return by;
 }
 
+const COUNT = { form: /^(\d+)$/, words: 'a whole number' };
 const FORMS: Readonly<Record<LimitName, { readonly form: RegExp; readonly words: string }>> = {
   'new-connections': {
     form: /^(\d+)\/s(?: burst (\d+))?$/,
-    words: 'connections a second, as 100/s or 100/s burst 200',
+    words: 'new connections a second, such as 100/s or 100/s burst 200, with numbers',
   },
-  'max-connections-per-client': { form: /^(\d+)$/, words: 'a whole number' },
-  'max-connections': { form: /^(\d+)$/, words: 'a whole number' },
+  'max-connections-per-client': COUNT,
+  'max-connections': COUNT,
 };
 
 /** The limits of a Service's connections, in the order of `LIMIT_NAMES`. A wrong one is set aside alone. */
@@ -82,16 +83,16 @@ export function readLimits(annotations: Labels, faults: FaultList): readonly Lim
     const { form, words } = FORMS[name];
     // Without a burst, the connections of one second may come at once.
     const [, most, burst = most] = form.exec(text.trim()) ?? [];
-    if (isLimit(Number(most)) && isLimit(Number(burst)))
+    if (isLimit(name, Number(most)) && isLimit(name, Number(burst)))
       return [{ name, most: Number(most), burst: name === 'new-connections' ? Number(burst) : 0 }];
-    const problem = `must be ${words}, with numbers from 1 to ${MAX_LIMIT}; there is no such limit`;
+    const problem = `must be ${words} from 1 to ${MOST[name]}; there is no such limit`;
     faults.useDefault(`metadata.annotations["${limitAnnotation(name)}"]`, text, problem);
     return [];
   });
 }
 
-function isLimit(value: number): boolean {
-  return Number.isInteger(value) && value >= 1 && value <= MAX_LIMIT;
+function isLimit(name: LimitName, value: number): boolean {
+  return value >= 1 && value <= MOST[name];
 }
 
 /** The endpoints of a slice with what its annotations say of them. */

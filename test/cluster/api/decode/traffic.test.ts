@@ -137,3 +137,47 @@ describe('the slow start of a Service', () => {
     ]);
   });
 });
+
+describe('the limits of a Service', () => {
+  const limits = (annotations: Record<string, string>) => {
+    const prefixed = Object.entries(annotations).map(([name, text]) => [`slicewire.dev/${name}`, text]);
+    return balanced(Object.fromEntries(prefixed));
+  };
+
+  it('are a rate with a burst, and numbers of open connections, in the order in which a connection meets them', () => {
+    const { value, texts } = limits({
+      'max-connections': '10000',
+      'new-connections': '100/s burst 200',
+      'max-connections-per-client': '20',
+    });
+    assert.deepEqual(value?.limits, [
+      { name: 'new-connections', most: 100, burst: 200 },
+      { name: 'max-connections-per-client', most: 20, burst: 0 },
+      { name: 'max-connections', most: 10_000, burst: 0 },
+    ]);
+    assert.deepEqual(texts, []);
+    assert.deepEqual(limits({ 'new-connections': ' 7/s ' }).value?.limits, [
+      { name: 'new-connections', most: 7, burst: 7 },
+    ]);
+    assert.equal(limits({}).value?.limits, undefined);
+  });
+
+  for (const text of ['', '0', '-1', '1.5', '1e3', '0x10', '10001', '100/s', 'many'])
+    it(`of open connections that is wrong is set aside alone: ${text}`, () => {
+      const { value, texts } = limits({ 'max-connections': text, 'new-connections': '5/s' });
+      assert.deepEqual(value?.limits, [{ name: 'new-connections', most: 5, burst: 5 }]);
+      const field = 'Service default/web: metadata.annotations["slicewire.dev/max-connections"]';
+      const problem = 'must be a whole number from 1 to 10000; there is no such limit (default used)';
+      assert.deepEqual(texts, [`${field}: ${text === '' ? '' : `${text}: `}${problem}`]);
+    });
+
+  for (const text of ['100', '100/m', '0/s', '100001/s', '5/s burst 0', '5/s burst 100001', '5/s burst', '5 /s'])
+    it(`of new connections that is wrong is set aside: ${text}`, () => {
+      const { value, texts } = limits({ 'new-connections': text });
+      assert.equal(value?.limits, undefined);
+      assert.match(
+        texts.join(),
+        /new-connections"\]: .*: must be new connections a second, such as 100\/s or 100\/s burst 200/,
+      );
+    });
+});
