@@ -27,6 +27,8 @@ export interface Combination {
   readonly slices: number;
   readonly port: ServicePort | undefined;
   readonly state: NodeState;
+  /** The shares of its endpoints depend on the time as well (slow start). */
+  readonly isGrowing: boolean;
   /** The same text means that the same is expected of every packet. */
   readonly same: string;
 }
@@ -53,7 +55,8 @@ export function combinations(
         if (found.length >= MOST) return undefined;
         const port = value && portOf(value, lists[slices] ?? [], state.location, ports);
         const same = port === undefined ? 'nobody' : `${idOf(port)} ${state.key}`;
-        found.push({ owner, node, service, slices, port, state, same });
+        const isGrowing = value?.service.slowStart !== undefined;
+        found.push({ owner, node, service, slices, port, state, isGrowing, same });
       }
     }
   }

@@ -85,7 +85,12 @@ function isFilter({ way }: Fate): boolean {
   return last?.table === 'filter' && !last.rule.includes('--ctorig');
 }
 
-/** `balanced 10.244.1.1:8080 masqueraded 0.5, rejected`, in a fixed order. */
+/** The same without the shares, which depend on the time while endpoints get their share little by little. */
+export function withoutShares(text: string): string {
+  return text.replace(/ 0\.\d{6}/g, '');
+}
+
+/** `balanced 10.244.1.1:8080 masqueraded 0.500000, rejected`, in a fixed order. */
 export function fatesText(fates: readonly Omit<Fate, 'way'>[]): string {
   const shares = new Map<string, number>();
   for (const { kind, backend, masqueraded, probability } of fates) {

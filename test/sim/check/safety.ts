@@ -32,6 +32,7 @@ import {
   viewsIn,
   type Walk,
   type Walked,
+  withoutShares,
 } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
 import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
@@ -326,8 +327,9 @@ export class SafetyCheck {
       const wanted = wantedIn(sent, combination, local);
       for (const backend of wanted.backends) allowed.add(backend);
       isWanted &&= wanted.isDelivered;
-      const isSame =
-        become.texts.length === 0 ? wanted.text === text : become.texts.every((one) => one === wanted.text);
+      const shown = combination.isGrowing ? withoutShares : (each: string) => each;
+      const texts = become.texts.length === 0 ? [text] : become.texts;
+      const isSame = texts.every((one) => shown(one) === shown(wanted.text));
       const isMet = combination.port === undefined ? become.backends.size === 0 : isSame;
       if (!isMet) met.delete(combination.same);
     }

@@ -31,10 +31,19 @@ interface EndpointState {
 }
 
 /** The annotations of some Services and of the second slices of some (docs/traffic.md). */
-const BALANCED: Readonly<Record<number, { readonly annotations: Readonly<Record<string, string>> }>> = {
+const STEERED: Readonly<Record<number, { readonly annotations: Readonly<Record<string, string>> }>> = {
   1: { annotations: { 'slicewire.dev/balance': 'hash' } },
+  2: { annotations: { 'slicewire.dev/slow-start': '20s' } },
+  3: {
+    annotations: {
+      'slicewire.dev/new-connections': '100/s',
+      'slicewire.dev/max-connections-per-client': '10',
+      'slicewire.dev/max-connections': '1000',
+    },
+  },
 };
-const TRAFFIC: typeof BALANCED = {
+const HASHED = 1;
+const TRAFFIC: typeof STEERED = {
   3: { annotations: { 'slicewire.dev/weight': '20' } },
   4: { annotations: { 'slicewire.dev/backup': 'true' } },
 };
@@ -129,8 +138,8 @@ export class SimObjects {
     one.status = { loadBalancer: ingress.length === 0 ? {} : { ingress } };
     // Each of its addresses has thousands of slots, which take as many messages to list.
     const isPlain = type === 'ClusterIP' && one.spec.externalIPs === undefined;
-    const balance = this.#steers && isPlain ? BALANCED[index] : {};
-    return serviceOf(service({ name, spec: one.spec, status: one.status, ...balance }));
+    const steered = this.#steers && (isPlain || index !== HASHED) ? STEERED[index] : {};
+    return serviceOf(service({ name, spec: one.spec, status: one.status, ...steered }));
   }
 
   #changePart(one: SimService, part: number): Action[] {
