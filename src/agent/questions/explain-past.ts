@@ -42,6 +42,7 @@ export async function explainPast(asked: ExplainRequest, about: PastAbout, signa
   });
   for (const event of await eventsOf(asked.to, objects)) parts.cache.take(event);
   for (const of of SOURCE_KINDS) parts.cache.take({ kind: 'synced', of });
+  parts.cache.replayGrowing(objects.growing);
   await parts.loop.sync(signal);
   return await explainParts(asked, { by, parts, objects, recorded, node: objects.node, routeTo });
 }

@@ -72,7 +72,14 @@ class Anonymizer {
     const by = record.by === '' ? '' : LEFT_OUT;
     const [trigger = ''] = record.trigger.split(':', 1);
     const texts = { drift, by, trigger, failed: record.failed.map(() => LEFT_OUT) };
-    return { ...line, record: { ...record, ...lists, ...texts, plans } };
+    const { growing } = record;
+    const ramps = growing?.ramps.map((ramp) => ({
+      ...ramp,
+      service: service(ramp.service),
+      address: this.#addresses.address(ramp.address),
+    }));
+    const weights = growing === undefined || ramps === undefined ? {} : { growing: { ...growing, ramps } };
+    return { ...line, record: { ...record, ...lists, ...texts, ...weights, plans } };
   }
 
   #delta(delta: RecordedDelta): RecordedDelta {

@@ -1,6 +1,7 @@
 /** The objects at one moment of the past, to which changes are applied or undone. */
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
+import type { RampsMoment } from '../../proxy/model/ramps.ts';
 import { appliedToService, appliedToSlice, type Change, type HistoryDelta } from './delta.ts';
 
 /** The objects as they are now: the cache. */
@@ -9,6 +10,8 @@ export interface PresentObjects extends ModelObjects {
   services(): Iterable<Service>;
   readonly serviceCount: number;
   readonly slices: SliceLookup;
+  /** What weights that grow depend on (slow start); undefined where none grows. */
+  readonly growing?: RampsMoment | undefined;
 }
 
 export interface SliceLookup {
@@ -19,6 +22,8 @@ export interface SliceLookup {
 }
 
 export class ObjectStore implements PresentObjects {
+  /** Of the sync that wrote the objects. */
+  growing: RampsMoment | undefined;
   readonly #services = new Map<ServiceKey, Service>();
   readonly #slices = new Map<SliceKey, Slice>();
   readonly slices: SliceLookup;

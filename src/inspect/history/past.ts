@@ -66,11 +66,16 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   }
   const records = found.reverse().flat();
   const redone = await undoInPortions(store, notWrittenAt(timeline(records), moment));
+  store.growing = records.findLast((record) => isWrittenBy(record, moment))?.growing;
   const later = records.flatMap((record) => {
     if (record.type === 'sync') return record.endedAt > moment ? record : [];
     return redone.get(record.number) ?? [];
   });
   return { objects: store, records: later };
+}
+
+function isWrittenBy(record: LogRecord, moment: number): record is SyncRecord {
+  return record.type === 'sync' && record.hasWritten && record.endedAt <= moment;
 }
 
 /** `flag`: the agent's flag that keeps more of the history. */

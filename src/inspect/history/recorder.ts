@@ -7,6 +7,7 @@ import type { ChangeLedger, ChangesAtEnd } from '../../proxy/ledger/change-ledge
 import { ChangeNumbers, MAX_PENDING_BYTES } from '../../proxy/ledger/pending-changes.ts';
 import type { SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
+import type { RampsMoment } from '../../proxy/model/ramps.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { countText } from '../wire/format.ts';
@@ -43,6 +44,7 @@ interface RunningSync extends SyncReason {
   readonly at: number;
   readonly plans: (Plan | PlanRecord)[];
   readonly times: number[];
+  readonly growing?: RampsMoment;
 }
 
 export class Recorder {
@@ -113,7 +115,8 @@ export class Recorder {
     const at = this.#clock.wall();
     this.#running = undefined;
     if (this.#source?.tap !== tap) this.#use(tap, at);
-    this.#running = { at, trigger, by, plans: [], times: [] };
+    const { growing } = tap.objects;
+    this.#running = { at, trigger, by, plans: [], times: [], ...(growing === undefined ? {} : { growing }) };
   }
 
   /** A plan of the current sync, before it is applied. */

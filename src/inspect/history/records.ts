@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import type { Drift } from '../../proxy/model/drift.ts';
 import type { ServiceKey } from '../../proxy/model/objects.ts';
+import type { RampsMoment } from '../../proxy/model/ramps.ts';
 import { type Plan, planTexts } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { momentOf } from '../wire/envelope.ts';
@@ -105,6 +106,8 @@ export interface SyncRecord {
   readonly plans: readonly PlanRecord[];
   /** The times that the mode read from its clock, in order. */
   readonly times: readonly number[];
+  /** The endpoints whose weights grew, at the beginning; absent for none. */
+  readonly growing?: RampsMoment;
 }
 
 export type LogRecord = ChangeRecord | ListsRecord | SyncRecord;
@@ -159,12 +162,14 @@ type Facts = Pick<
   | 'changes'
   | 'services'
   | 'times'
+  | 'growing'
 > & { readonly plans: readonly (Plan | PlanRecord)[] };
 
 /** The record of a sync, from its report. */
 export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
   const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
   const { number, at, endedAt, trigger, by, upTo, hasWritten, without, oldest, changes, services, times } = facts;
+  const { growing } = facts;
   const milliseconds = {
     all: round(duration),
     reading: round(reading),
@@ -184,6 +189,7 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
       ),
     plans: facts.plans.map((plan) => ('digest' in plan ? plan : planRecord(plan))),
     times,
+    ...(growing === undefined ? {} : { growing }),
   };
 }
 

@@ -5,6 +5,7 @@ import type { Drift } from '../../proxy/model/drift.ts';
 import { schedulerProblem } from '../../proxy/model/ipvs-scheduler.ts';
 import { LIMIT_NAMES, MOST } from '../../proxy/model/limits.ts';
 import { MAX_WEIGHT } from '../../proxy/model/objects.ts';
+import { MAX_RAMPS } from '../../proxy/model/ramps.ts';
 import { driftSchema } from '../wire/history.ts';
 
 /** Only characters that Kubernetes allows: namespaces, names and zones become parts of rules. */
@@ -134,6 +135,9 @@ const sync = z.object({
   failed: z.array(z.string()),
   plans: z.array(z.object({ steps: count, digest: z.string() })),
   times: z.array(z.number()).describe('the times that the mode read from its clock'),
+  growing: z.exactOptional(
+    z.object({ at: time, ramps: z.array(z.object({ service: key, address, since: time })).max(MAX_RAMPS) }),
+  ),
 });
 
 const localDetector = z.discriminatedUnion('kind', [

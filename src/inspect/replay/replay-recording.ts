@@ -138,6 +138,7 @@ class ReplayStart {
       return { ...facts, planText: '', isSame: undefined, why, report: undefined };
     }
     this.#time.set(at, times);
+    this.parts.cache.replayGrowing(record.growing);
     this.#plans = [];
     if (milliseconds.reading > 0) this.parts.loop.distrust();
     const report = await this.parts.loop.sync(signal);
@@ -234,12 +235,13 @@ interface PartsInput {
 
 /** The parts over these kernels, with the settings of the recording. */
 export function replayedParts({ recorded, kernels, clock, modeTime, onPlan }: PartsInput): ReplayedParts {
-  const cache = new Cache();
+  const ignored = () => undefined;
+  // The weights that grow are those of the recorded syncs, and no step is made.
+  const cache = new Cache({ clock, onSteps: ignored, onChange: ignored });
   const { nodeName, servesExternalIPs } = recorded;
   const mode = modeOf(recorded.settings, kernels, modeTime);
   const options = { servesExternalIPs, mode: MODES[recorded.settings.mode] };
   const model = new ProxyModel({ nodeName, zone: '' }, options);
-  const ignored = () => undefined;
   const loop = new SyncLoop({
     cache,
     model,

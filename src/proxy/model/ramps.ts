@@ -21,6 +21,12 @@ export interface Ramp {
   readonly since: number;
 }
 
+/** The endpoints that grow, and the moment of their weights in milliseconds since 1970. */
+export interface RampsMoment {
+  readonly at: number;
+  readonly ramps: readonly Ramp[];
+}
+
 interface RampsParts {
   readonly clock: Pick<Clock, 'wall' | 'after'>;
   /** Milliseconds of a Service's slow start; undefined for none. */
@@ -36,7 +42,7 @@ export class Ramps {
   readonly #parts: RampsParts;
   readonly #since = new Map<ServiceKey, Map<Address, number>>();
   #count = 0;
-  /** The time up to which steps were made. */
+  /** The time up to which steps were made: the weights are those of then, and change by steps alone. */
   #seen: number;
   #cancel: (() => void) | undefined;
   #isStopped = false;
@@ -54,8 +60,8 @@ export class Ramps {
 
   /** Takes the ready endpoints of a Service before and after a change. `triggeredAt`: its time, in milliseconds since 1970; 0 when unknown. */
   changed(service: ServiceKey, before: ReadonlySet<Address>, now: ReadonlySet<Address>, triggeredAt: number): void {
-    const wall = this.#parts.clock.wall();
-    const since = triggeredAt > 0 && triggeredAt < wall ? triggeredAt : wall;
+    this.#step();
+    const since = triggeredAt > 0 && triggeredAt < this.#seen ? triggeredAt : this.#seen;
     let isChanged = false;
     for (const address of now)
       if (!before.has(address)) isChanged = this.#begin({ service, address, since }) || isChanged;
@@ -69,11 +75,26 @@ export class Ramps {
 
   /** Goes on with endpoints that grew before a restart. */
   restore(ramps: Iterable<Ramp>): void {
-    const wall = this.#parts.clock.wall();
+    this.#step();
     for (const ramp of ramps) {
-      if (this.#begin({ ...ramp, since: Math.min(ramp.since, wall) })) this.#parts.onStep(ramp.service);
+      if (this.#begin({ ...ramp, since: Math.min(ramp.since, this.#seen) })) this.#parts.onStep(ramp.service);
     }
     this.#schedule();
+  }
+
+  /** What the weights depend on now; undefined where none grows. */
+  get moment(): RampsMoment | undefined {
+    return this.#count === 0 ? undefined : { at: this.#seen, ramps: [...this.all()] };
+  }
+
+  /** Replaces all by those of a recorded moment. Their Services count as changed, and so do those before. */
+  replay({ at, ramps }: RampsMoment): void {
+    const before = new Set(this.#since.keys());
+    this.#since.clear();
+    this.#count = 0;
+    this.#seen = at;
+    for (const ramp of ramps) this.#begin(ramp);
+    for (const service of before.union(new Set(this.#since.keys()))) this.#parts.onStep(service);
   }
 
   /** A Service has another time: its endpoints are where they would be with it from the beginning. */
@@ -101,11 +122,10 @@ export class Ramps {
     const since = this.#since.get(service);
     const duration = this.#parts.durationOf(service);
     if (since === undefined || duration === undefined) return slices;
-    const wall = this.#parts.clock.wall();
     const weighted = (endpoint: Endpoint): Endpoint => {
       const at = since.get(endpoint.address);
       if (at === undefined || endpoint.weight === 0) return endpoint;
-      const part = PARTS[stepAt(wall - at, duration)];
+      const part = PARTS[stepAt(this.#seen - at, duration)];
       if (part === undefined) return endpoint;
       const full = endpoint.weight ?? USUAL_WEIGHT;
       return { ...endpoint, weight: Math.max(1, Math.round(full * part)), growsTo: full };
@@ -122,7 +142,7 @@ export class Ramps {
   /** Returns whether it grows now. */
   #begin({ service, address, since }: Ramp): boolean {
     const duration = this.#parts.durationOf(service);
-    if (duration === undefined || stepAt(this.#parts.clock.wall() - since, duration) >= PARTS.length) return false;
+    if (duration === undefined || stepAt(this.#seen - since, duration) >= PARTS.length) return false;
     const known = this.#since.get(service) ?? new Map<Address, number>();
     if (!known.has(address)) {
       if (this.#count >= MAX_RAMPS) return false;

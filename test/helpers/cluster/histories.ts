@@ -36,6 +36,7 @@ const aService = fc.record({
   balance: fc.constantFrom(undefined, undefined, undefined, undefined, 'hash', 'hash-port', 'bogus'),
   rate: fc.constantFrom(undefined, undefined, undefined, '100/s', '7/s burst 50', 'bogus'),
   most: fc.constantFrom(undefined, undefined, undefined, '1000', '20', 'bogus'),
+  slowStart: fc.constantFrom(undefined, undefined, undefined, '3s', '10s'),
   mostOfClient: fc.constantFrom(undefined, undefined, undefined, '10', '0'),
 });
 export type ServiceValue = typeof aService extends fc.Arbitrary<infer T> ? T : never;
@@ -107,6 +108,7 @@ function clusterIPs({ families, ip }: ServiceValue): string[] {
 
 function serviceObject(value: ServiceValue): object {
   const { name, type, ports, nodePort, timeout, foreign, vips, ipMode, balance, rate, most, mostOfClient } = value;
+  const { slowStart } = value;
   const addresses = clusterIPs(value);
   return service({
     name,
@@ -115,6 +117,7 @@ function serviceObject(value: ServiceValue): object {
       'slicewire.dev/new-connections': rate,
       'slicewire.dev/max-connections': most,
       'slicewire.dev/max-connections-per-client': mostOfClient,
+      'slicewire.dev/slow-start': slowStart,
     }),
     ...(foreign ? { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } } : {}),
     spec: {

@@ -11,7 +11,7 @@ import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../kernel/fake-iptables.ts';
 import { FakeIpvs } from '../kernel/fake-ipvs.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from './ipvs-settings.ts';
-import { fakeSysctls, Rig } from './rig.ts';
+import { fakeSysctls, type GrowingClock, Rig } from './rig.ts';
 
 export interface IpvsRigOptions {
   readonly settings?: (family: Family) => Partial<IpvsSettings>;
@@ -28,6 +28,7 @@ export interface IpvsRigOptions {
   readonly onPlan?: (plan: Plan) => void;
   readonly onResized?: OnResized;
   readonly onSetKept?: OnSetKept;
+  readonly growing?: GrowingClock;
 }
 
 export interface IpvsRig {
@@ -66,7 +67,14 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   return {
     kernel,
     iptables,
-    rig: new Rig({ commands: iptables, mode, retry, servesExternalIPs: options.servesExternalIPs, onPlan }),
+    rig: new Rig({
+      commands: iptables,
+      mode,
+      retry,
+      servesExternalIPs: options.servesExternalIPs,
+      onPlan,
+      growing: options.growing,
+    }),
   };
 }
 

@@ -8,7 +8,7 @@ import { LOCAL, SETS } from '../../../src/proxy/modes/nftables/table-layout.ts';
 import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import { FakeIptables } from '../kernel/fake-iptables.ts';
 import { FakeNft } from '../kernel/fake-nft.ts';
-import { defaultSettings, Rig } from './rig.ts';
+import { defaultSettings, type GrowingClock, Rig } from './rig.ts';
 
 export interface NftRigOptions {
   readonly settings?: (family: Family) => Partial<NftablesSettings>;
@@ -21,6 +21,7 @@ export interface NftRigOptions {
   /** The mode's clock. */
   readonly now?: () => number;
   readonly onPlan?: (plan: Plan) => void;
+  readonly growing?: GrowingClock;
 }
 
 export interface NftRig {
@@ -42,6 +43,7 @@ export function nftRig({
   keep = 0,
   now = () => performance.now(),
   onPlan = () => undefined,
+  growing,
 }: NftRigOptions = {}): NftRig {
   kernel.options = { ...kernel.options, onCommit: (family) => assertDense(kernel, family) };
   const mode = nftablesMode({
@@ -50,7 +52,7 @@ export function nftRig({
     keep,
     now,
   });
-  return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry, onPlan }) };
+  return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry, onPlan, growing }) };
 }
 
 const FRONTENDS = [

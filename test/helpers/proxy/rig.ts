@@ -39,7 +39,11 @@ export interface RigOptions {
   readonly onPlan?: (plan: Plan) => void;
   /** The feature gate AllowServiceExternalIPs; default: on. */
   readonly servesExternalIPs?: boolean | undefined;
+  /** The clock of slow starts; without it endpoints have their whole weights at once. */
+  readonly growing?: GrowingClock;
 }
+
+export type GrowingClock = ConstructorParameters<typeof Cache>[0];
 
 export const NEVER: AbortSignal = new AbortController().signal;
 
@@ -57,7 +61,7 @@ export function fakeSysctls(): Sysctls & { readonly values: Map<string, string> 
 }
 
 export class Rig {
-  readonly cache = new Cache();
+  readonly cache: Cache;
   readonly faults: Fault[] = [];
   readonly mode: Mode;
   readonly model: ProxyModel;
@@ -68,6 +72,7 @@ export class Rig {
   constructor(options: RigOptions) {
     const { nodeName = 'node', families = FAMILIES, backend = 'auto', commands } = options;
     const sysctls = options.sysctls ?? fakeSysctls();
+    this.cache = new Cache(options.growing);
     const inFamily = (family: 'IPv4' | 'IPv6') => ({
       settings: { ...defaultSettings(family), ...options.settings?.(family) },
       tools: new IptablesTools(commands, family, backend),

@@ -7,17 +7,18 @@ import { ChangeLedger, writtenChanges } from '../../../src/proxy/ledger/change-l
 import type { SourceEvent } from '../../../src/proxy/model/events.ts';
 import { goneEvent } from '../../../src/proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../../src/proxy/model/objects.ts';
+import type { Plan } from '../../../src/proxy/reconcile/step.ts';
 import type { SyncReport } from '../../../src/proxy/sync/sync-results.ts';
 import { FakeClock } from '../../helpers/base/fake-clock.ts';
 import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
-import { eventOf, Rig } from '../../helpers/proxy/rig.ts';
+import { eventOf, type GrowingClock, Rig } from '../../helpers/proxy/rig.ts';
 
 export interface RecordedRigOptions {
   /** Bytes of the recorder. */
   readonly most?: number;
   readonly refuse?: (line: string) => boolean;
   /** Instead of iptables mode over a kernel in memory. */
-  readonly build?: (recorder: Recorder) => Rig;
+  readonly build?: (recorder: Recorder, growing: GrowingClock) => Rig;
 }
 
 export class RecordedRig {
@@ -32,7 +33,9 @@ export class RecordedRig {
     this.iptables = new FakeIptables(refuse === undefined ? {} : { refuse });
     const recorder = new Recorder(this.clock, most);
     this.recorder = recorder;
-    this.rig = build?.(recorder) ?? new Rig({ commands: this.iptables, onPlan: (plan) => recorder.planned(plan) });
+    const growing = { clock: this.clock, onSteps: () => undefined, onChange: () => undefined };
+    const onPlan = (plan: Plan) => recorder.planned(plan);
+    this.rig = build?.(recorder, growing) ?? new Rig({ commands: this.iptables, growing, onPlan });
     const { cache } = this.rig;
     this.ledger = new ChangeLedger({
       clock: this.clock,

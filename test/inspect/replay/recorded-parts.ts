@@ -9,7 +9,7 @@ import { FakeIptables } from '../../helpers/kernel/fake-iptables.ts';
 import { ipvsRig, NODE_ADDRESSES } from '../../helpers/proxy/ipvs-rig.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../../helpers/proxy/ipvs-settings.ts';
 import { nftRig, nftSettings } from '../../helpers/proxy/nft-rig.ts';
-import { defaultSettings, Rig } from '../../helpers/proxy/rig.ts';
+import { defaultSettings, type GrowingClock, Rig } from '../../helpers/proxy/rig.ts';
 import { RecordedRig } from '../history/recorded-rig.ts';
 
 export function partsOf(mode: ModeName): RecordedParts {
@@ -37,13 +37,15 @@ function settingsOf(mode: ModeName): object {
 
 /** A rig in this mode; unused chains of nftables mode stay for a second, as in the agent. */
 export function recordedRig(mode: ModeName): RecordedRig {
-  return new RecordedRig({ build: (recorder) => rigOf(mode, recorder) });
+  return new RecordedRig({ build: (recorder, growing) => rigOf(mode, recorder, growing) });
 }
 
-function rigOf(mode: ModeName, recorder: Recorder): Rig {
+function rigOf(mode: ModeName, recorder: Recorder, growing: GrowingClock): Rig {
   const onPlan = (plan: Parameters<Recorder['planned']>[0]) => recorder.planned(plan);
-  if (mode === 'nftables') return nftRig({ keep: 1000, now: recorder.modeTime, onPlan }).rig;
-  return mode === 'ipvs' ? ipvsRig({ onPlan }).rig : new Rig({ commands: new FakeIptables(), onPlan });
+  if (mode === 'nftables') return nftRig({ keep: 1000, now: recorder.modeTime, onPlan, growing }).rig;
+  return mode === 'ipvs'
+    ? ipvsRig({ onPlan, growing }).rig
+    : new Rig({ commands: new FakeIptables(), onPlan, growing });
 }
 
 /** Records from now on; the result has the bytes so far. */

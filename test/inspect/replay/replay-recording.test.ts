@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { historyOf } from '../../../src/inspect/history/history-content.ts';
 import { flightOf, readRecording } from '../../../src/inspect/history/reading.ts';
-import { isLong } from '../../../src/inspect/history/records.ts';
+import { planRecord } from '../../../src/inspect/history/records.ts';
 import { Replay, type ReplayedSync } from '../../../src/inspect/replay/replay-recording.ts';
 import type { ModeName } from '../../../src/proxy/model/modes.ts';
 import { type Plan, planText } from '../../../src/proxy/reconcile/step.ts';
@@ -73,7 +73,7 @@ for (const mode of ['iptables', 'nftables', 'ipvs'] as const satisfies readonly 
             if (isResync) rig.rig.loop.distrust();
             await rig.sync();
             wanted.push(plans.map(planText).join('\n\n'));
-            if (plans.some(isLong)) long.add(wanted.at(-1) ?? '');
+            if (plans.some((plan) => planRecord(plan).digest === '')) long.add(wanted.at(-1) ?? '');
           }
           await setImmediate();
           const syncs = await replayed(recording.bytes());
