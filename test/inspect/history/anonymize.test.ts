@@ -88,7 +88,8 @@ async function secretRig(): Promise<{ readonly rig: RecordedRig; readonly bytes:
       ports,
       loadBalancerSourceRanges,
     };
-    return service({ name: 'payroll', namespace: 'acme-corp', spec });
+    const annotations = { 'slicewire.dev/slow-start': '60s' };
+    return service({ name: 'payroll', namespace: 'acme-corp', spec, annotations });
   };
   const endpoint = (host: number) => ({
     addresses: [`10.244.9.${host}`],
@@ -138,6 +139,7 @@ describe('an anonymous recording', () => {
       JSON.stringify(line),
     );
     assert.match(real.join('\n'), REAL);
+    assert.match(real.join('\n'), /"growing":.*10\.244\.9\.12/);
     assert.doesNotMatch(text.join('\n'), REAL);
     const replay = async (content: Buffer) => {
       const syncs = new Replay({ signal: NEVER }).syncs(readRecording(chunksOf(content), assert.fail));
