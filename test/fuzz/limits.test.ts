@@ -26,6 +26,7 @@ import { MAX_FRAME_BYTES, MAX_LINES, MAX_UNPACKED } from '../../src/inspect/hist
 import * as reading from '../../src/inspect/history/reading.ts';
 import * as nftables from '../../src/kernel/nftables-netlink.ts';
 import { MAX_PAIRS } from '../../src/proxy/model/endpoints.ts';
+import { MOST } from '../../src/proxy/model/limits.ts';
 import { type Fault, faultText, MAX_FAULTS } from '../../src/proxy/model/objects.ts';
 import { MAX_MAXELEM } from '../../src/proxy/modes/virtual-servers/sets.ts';
 import {
@@ -57,6 +58,8 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['files that do not answer', MAX_STUCK],
   ['symbolic links', MAX_LINKS],
   ['characters of a name', longest((text) => isObjectName(text))],
+  ['new connections a second', MOST['new-connections']],
+  ['open connections that', MOST['max-connections']],
   ["characters of a port's name", longest((text) => isPortName(text))],
   ["characters of a Service's name", longest((text) => sliceOf({ service: text }).slice !== undefined)],
   ['frontends of a Service', MAX_FRONTENDS],

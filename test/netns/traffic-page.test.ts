@@ -111,6 +111,22 @@ describe('docs/traffic.md', () => {
     assert.match(await answering(), /^pod-[12]$/);
   });
 
+  it('has a Service that admits three connections', async () => {
+    await served('a Service that admits three connections');
+    const open = async (n: number) => {
+      const answer = await lab.ask('pod-3', { address: '10.96.0.10', port: 80, timeout: 4000, keep: `limited ${n}` });
+      return answer.outcome === 'reply' ? answer.by : answer.outcome;
+    };
+    const answers: string[] = [];
+    for (let n = 0; n < 5; n++) answers.push(await open(n));
+    assert.deepEqual(answers, ['pod-1', 'pod-1', 'pod-1', 'refused', 'refused']);
+    const { out } = await node.asks('explain', '10.244.1.13', '10.96.0.10:80');
+    assert.match(
+      out,
+      /max-connections"\]: 3\s+A further connection is refused while so many are open[^;]+; it has\s+refused 2\s+so far/,
+    );
+  });
+
   it('has no other example', () => {
     assert.deepEqual(new Set(yaml.keys()), told);
   });

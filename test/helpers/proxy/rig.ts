@@ -13,6 +13,7 @@ import { type IptablesBackend, IptablesTools } from '../../../src/kernel/iptable
 import type { Sysctls } from '../../../src/kernel/sysctls.ts';
 import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../../src/proxy/model/events.ts';
 import { Flows } from '../../../src/proxy/model/flows.ts';
+import { MODES } from '../../../src/proxy/model/modes.ts';
 import type { Fault } from '../../../src/proxy/model/objects.ts';
 import { ProxyModel } from '../../../src/proxy/model/proxy-model.ts';
 import { iptablesMode } from '../../../src/proxy/modes/iptables/index.ts';
@@ -80,7 +81,8 @@ export class Rig {
       sysctls,
     });
     this.mode = options.mode ?? iptablesMode(families.map(inFamily));
-    const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs: options.servesExternalIPs !== false });
+    const abilities = { servesExternalIPs: options.servesExternalIPs !== false, mode: MODES[this.mode.name] };
+    const model = new ProxyModel({ nodeName, zone: '' }, abilities);
     this.model = model;
     this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);

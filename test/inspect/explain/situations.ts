@@ -86,6 +86,31 @@ export const SITUATIONS: readonly Situation[] = [
     ],
   },
   {
+    name: 'limits',
+    modes: ['nftables', 'iptables'],
+    objects: shop({
+      annotations: {
+        'slicewire.dev/new-connections': '100/s burst 200',
+        'slicewire.dev/max-connections-per-client': '20',
+        'slicewire.dev/max-connections': '1000',
+      },
+      endpoints: [here(11), away(12)],
+    }),
+    questions: [[POD, 'svc/shop/web']],
+    rules: true,
+    known: {
+      more: {
+        refusedBy: () =>
+          Promise.resolve(
+            new Map([
+              ['new-connections', 7],
+              ['max-connections', 0],
+            ]),
+          ),
+      },
+    },
+  },
+  {
     name: 'no endpoints',
     objects: shop({}),
     questions: [[POD, 'svc/shop/web']],

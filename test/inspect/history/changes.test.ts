@@ -98,10 +98,17 @@ describe('what changed, as phrases', () => {
       const object = service({ name: 'web', spec: { clusterIP: '10.96.0.7', ports: [{ port: 80 }] }, annotations });
       return decodeService(object, KEY).service;
     };
-    const to = annotated({ 'slicewire.dev/balance': 'hash', 'slicewire.dev/slow-start': '90s' });
+    const to = annotated({
+      'slicewire.dev/balance': 'hash',
+      'slicewire.dev/slow-start': '90s',
+      'slicewire.dev/new-connections': '100/s',
+      'slicewire.dev/max-connections': '20',
+    });
     assert.deepEqual(phrasesOf({ kind: 'Service', key: KEY, from: annotated({}), to }), [
       'metadata.annotations slicewire.dev/balance: random → hash',
       'metadata.annotations slicewire.dev/slow-start: none → 1m30s',
+      'metadata.annotations slicewire.dev/new-connections: none → 100/s burst 100',
+      'metadata.annotations slicewire.dev/max-connections: none → 20',
     ]);
     const weighted = (annotations: Record<string, string>) => {
       const ports = [{ name: 'http', port: 8080 }];
