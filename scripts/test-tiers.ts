@@ -62,7 +62,7 @@ const COMMAND_TOOLS = ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script
 /** The agent on a real kernel: what it writes, keeps, takes over and repairs, with packets. */
 const AGENT = [
   'test/netns/{agent,nftables-agent,operating,stale-flows,other-proxies,drift,udp-flows,switching,probes}.test.ts',
-  'test/netns/{signals,sctp,inspection,remote-hairpin,connection-counts,programmed,simulated-nftables}.test.ts',
+  'test/netns/{signals,sctp,inspection,remote-hairpin,connection-counts,limits-nftables,programmed,simulated-nftables}.test.ts',
 ];
 const VM_TOOLS = ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze', 'gcc'];
 const NETWORK_TOOLS = ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl', 'gcc'];
@@ -208,7 +208,7 @@ export const TIERS: readonly Tier[] = [
         except: [
           ...AGENT,
           'test/netns/{chosen-,}stories-*.test.ts',
-          'test/netns/{affinity,localhost,rest,dense,floods,scrape}.test.ts',
+          'test/netns/{affinity,localhost,rest,dense,floods,limits-flood,scrape}.test.ts',
         ],
         concurrency: 5,
         needsRoot: true,
@@ -260,10 +260,10 @@ export const TIERS: readonly Tier[] = [
       {
         // They count processes, or need every processor in time.
         name: 'alone',
-        files: ['test/netns/{rest,dense,floods}.test.ts'],
+        files: ['test/netns/{rest,dense,floods,limits-flood}.test.ts'],
         concurrency: 1,
         needsRoot: true,
-        tools: ['iptables', 'nft', 'conntrack', 'ip', 'sysctl'],
+        tools: ['iptables', 'nft', 'conntrack', 'ip', 'sysctl', 'gcc', 'curl'],
         leftOutOfCI: 'They take four minutes, and need a machine that does nothing else.',
       },
     ],
