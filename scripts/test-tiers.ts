@@ -65,7 +65,7 @@ const AGENT = [
   'test/netns/{signals,sctp,inspection,remote-hairpin,connection-counts,limits-nftables,programmed,simulated-nftables}.test.ts',
 ];
 const VM_TOOLS = ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze', 'gcc'];
-const NETWORK_TOOLS = ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl', 'gcc'];
+const NETWORK_TOOLS = ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl', 'gcc', 'curl'];
 
 /** In a part, slow test files come first, so that none runs alone at the end. */
 export const TIERS: readonly Tier[] = [
