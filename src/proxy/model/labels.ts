@@ -1,5 +1,7 @@
 /** Labels and annotations of the API that have a meaning for a service proxy or for the producers of EndpointSlices. */
 
+import type { HashedBy } from './objects.ts';
+
 export type Labels = Readonly<Record<string, string>>;
 
 /** On an EndpointSlice: the Service that it belongs to. */
@@ -58,9 +60,16 @@ export const IPVS_SCHEDULER_ANNOTATION = 'slicewire.dev/ipvs-scheduler';
 /** On a Service: how an endpoint is chosen, `random`, `hash` or `hash-port` (docs/traffic.md). */
 export const BALANCE_ANNOTATION = 'slicewire.dev/balance';
 
+/** Its values, and the parts of the client that decide by them; undefined for chance. */
+export const BALANCES: ReadonlyMap<string, HashedBy | undefined> = new Map([
+  ['random', undefined],
+  ['hash', 'address'],
+  ['hash-port', 'address and port'],
+]);
+
 /** The value of that annotation for a choice by these parts of the client. */
-export function balanceText(by: 'address' | 'address and port'): string {
-  return by === 'address' ? 'hash' : 'hash-port';
+export function balanceText(by: HashedBy): string {
+  return [...BALANCES].find(([, parts]) => parts === by)?.[0] ?? '';
 }
 
 /** On a Service: the time in which new endpoints get their share, such as `60s` (docs/traffic.md). */

@@ -2,7 +2,7 @@
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../../base/address.ts';
 import type { SourceEvent } from '../../../proxy/model/events.ts';
 import { type SchedulerText, serviceSchedulerProblem } from '../../../proxy/model/ipvs-scheduler.ts';
-import { IPVS_SCHEDULER_ANNOTATION, isUnserved } from '../../../proxy/model/labels.ts';
+import { IPVS_SCHEDULER_ANNOTATION, isUnserved, type Labels } from '../../../proxy/model/labels.ts';
 import { compact, type Service, type ServicePortSpec, type TrafficPolicy } from '../../../proxy/model/objects.ts';
 import { kindReader, metaField, ObjectMeta } from '../protobuf/kind.ts';
 import { append, NOTHING, type WireReader } from '../protobuf/wire.ts';
@@ -67,24 +67,25 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
 
 /** A manifest names no uid, and few Services have annotations of slicewire. */
 function complete(service: Service, { annotations }: ApiService['metadata'], faults: FaultList): Service {
-  if (annotations === undefined || annotations === null) return service.uid === '' ? withoutUid(service) : service;
+  const found = annotations ? withAnnotations(service, annotations, faults) : service;
+  if (found.uid !== '') return found;
+  const { uid: _, ...others } = found;
+  return others;
+}
+
+function withAnnotations(service: Service, annotations: Labels, faults: FaultList): Service {
   const text = annotations[IPVS_SCHEDULER_ANNOTATION];
   const ipvsScheduler = text === undefined ? undefined : readScheduler(text, faults);
   const slowStart = readSlowStart(annotations, faults);
   const hashes = readBalance(annotations, { ...service, ipvsScheduler, frontends: frontendsOf(service) }, faults);
   const limits = readLimits(annotations, faults);
-  const found = {
+  return {
     ...service,
     ...(ipvsScheduler === undefined ? {} : { ipvsScheduler }),
     ...(slowStart === undefined ? {} : { slowStart }),
     ...(hashes === undefined ? {} : { hashes }),
     ...(limits.length === 0 ? {} : { limits }),
   };
-  return found.uid === '' ? withoutUid(found) : found;
-}
-
-function withoutUid({ uid: _, ...service }: Service): Service {
-  return service;
 }
 
 /** Spaces around the parts do not matter. */

@@ -4,6 +4,7 @@ import { parseDuration } from '../../../base/duration.ts';
 import {
   BACKUP_ANNOTATION,
   BALANCE_ANNOTATION,
+  BALANCES,
   IPVS_SCHEDULER_ANNOTATION,
   type Labels,
   SLOW_START_ANNOTATION,
@@ -25,12 +26,6 @@ export function readSlowStart(annotations: Labels, faults: FaultList): number | 
   const problem = 'must be a time from 1s to 1h, such as 60s; new endpoints have their whole weight at once';
   return faults.useDefault(`metadata.annotations["${SLOW_START_ANNOTATION}"]`, text, problem);
 }
-
-const BALANCES: ReadonlyMap<string, HashedBy | undefined> = new Map([
-  ['random', undefined],
-  ['hash', 'address'],
-  ['hash-port', 'address and port'],
-]);
 
 /** Limit of the frontends of a Service with a stable choice: each has thousands of slots in the kernel. */
 const MAX_HASHED = 20;
