@@ -128,14 +128,14 @@ export class ProxyModel {
     if (service === undefined) return undefined;
     const lacksExternalIPs = !this.#servesExternalIPs && service.externalIPs.length > 0;
     const lacksHash = !this.#mode.hashesClients && service.hashes !== undefined;
-    const lost = service.limits?.filter(({ name }) => !this.#mode.limits.includes(name)) ?? [];
+    const lost = service.limits?.filter(({ name }) => !this.#mode.limits.includes(name)) ?? NO_LIMITS;
     if (!lacksExternalIPs && !lacksHash && lost.length === 0) return service;
     this.#unserved.set(service.key, [
       ...(lacksExternalIPs ? [externalIPsFault(service)] : []),
       ...(lacksHash ? [hashFault(service)] : []),
       ...lost.map((limit) => limitFault(service, limit)),
     ]);
-    const { hashes, limits = [], ...others } = service;
+    const { hashes, limits = NO_LIMITS, ...others } = service;
     const kept = limits.filter((limit) => !lost.includes(limit));
     return {
       ...others,
@@ -210,6 +210,7 @@ interface Touched {
   readonly requested: PortsOfService;
 }
 
+const NO_LIMITS: readonly Limit[] = [];
 const NO_PORTS: PortsOfService = { createdAt: 0, ports: [] };
 
 function unpacked(key: ServiceKey, packed: Packed<PortsOfService> | undefined): PortsOfService {

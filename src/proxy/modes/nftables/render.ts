@@ -103,7 +103,8 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
     elements: into.elements,
     balancers: [...into.balancers.values()],
     localPolicies: [...into.localPolicies.values()],
-    ...ownObjects(sticky, limited),
+    chains: bothMaps(sticky?.chains, limited?.chains),
+    memories: bothLists(sticky?.memories, limited?.memories),
     shared: sharedElements(port, settings),
   };
 }
@@ -123,17 +124,21 @@ function sharedElements(port: ServicePort, { localDetector }: NftablesSettings):
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
 
-/** Most ServicePorts have neither affinity nor limits. */
-function ownObjects(
-  sticky: StickyChains | undefined,
-  limited: LimitedChains | undefined,
-): Pick<RenderedElements, 'chains' | 'memories'> {
-  if (limited === undefined) return { chains: sticky?.chains ?? NO_CHAINS, memories: sticky?.memories ?? [] };
-  return {
-    chains: new Map([...(sticky?.chains ?? NO_CHAINS), ...limited.chains]),
-    memories: [...(sticky?.memories ?? []), ...limited.memories],
-  };
+// Most ServicePorts have neither affinity nor limits.
+
+function bothMaps(
+  sticky: ReadonlyMap<string, NftChain> | undefined,
+  limited: ReadonlyMap<string, NftChain> | undefined,
+): ReadonlyMap<string, NftChain> {
+  if (sticky === undefined || limited === undefined) return sticky ?? limited ?? NO_CHAINS;
+  return new Map([...sticky, ...limited]);
 }
+
+function bothLists(sticky: readonly string[] = NO_NAMES, limited: readonly string[] = NO_NAMES): readonly string[] {
+  return limited.length === 0 ? sticky : [...sticky, ...limited];
+}
+
+const NO_NAMES: readonly string[] = [];
 
 /** Shared by all frontends of a ServicePort. */
 interface Rendered {
@@ -156,8 +161,9 @@ function addFrontend(into: Rendering, of: Rendered, frontend: Frontend): void {
   if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, limited?.before(chain) ?? chain);
   // The filter meets what was not translated: connections beyond a limit as well.
   const isLimited = chain !== undefined && limited !== undefined;
+  if (empty === undefined && !isLimited) return;
   const end = empty === 'drop' ? 'drop' : `goto ${empty === undefined ? REFUSE_OVER_LIMIT : REFUSE}`;
-  if (empty !== undefined || isLimited) into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, end);
+  into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, end);
 }
 
 function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undefined {
