@@ -42,7 +42,8 @@ export async function watchFullTable(options: FullTableOptions): Promise<void> {
   let toldAt: number | undefined;
   for (;;) {
     await sleep(clock, PERIOD_MS, signal);
-    const [entries, limit] = [Number(await settings.read(CONNTRACK_COUNT)), Number(await settings.read(CONNTRACK_MAX))];
+    const read = async (name: string) => Number(await settings.read(name).catch(() => undefined));
+    const [entries, limit] = [await read(CONNTRACK_COUNT), await read(CONNTRACK_MAX)];
     // A kernel without conntrack has neither.
     if (!(limit > 0)) continue;
     const share = entries / limit;
@@ -104,7 +105,7 @@ function destinationText(key: string, serviceAt: FullTableOptions['serviceAt']):
   const [, family = '', protocol = '', socket = ''] = /^(\S+) (\S+) (.*)$/s.exec(key) ?? [];
   const [address, port] = [addressOf(socket.slice(0, -2)), portOf(socket.slice(-2))];
   const at = { family: family as Family, protocol: protocol as Protocol, address, port };
-  const service = serviceAt(at);
+  const service = serviceAt(at) ?? serviceAt({ ...at, address: undefined });
   const text = `${endpointText(address, port)}/${protocol}`;
   return service === undefined ? text : `Service ${service} at ${text}`;
 }

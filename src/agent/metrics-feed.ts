@@ -102,6 +102,7 @@ export class MetricsFeed {
     if (!sameData(shape, this.#shape)) {
       this.#metrics = this.#newMetrics(shape);
       this.#connections = [];
+      this.#limits = [];
     }
     this.#shape = shape;
   }
@@ -192,15 +193,14 @@ export class MetricsFeed {
 
   /** Never rejects. */
   async #limitsFrom(agent: Agent): Promise<void> {
-    let counts: readonly LimitCount[] = [];
     try {
-      counts = await agent.mode.metrics.limitCounts(this.#options.signal);
+      const counts = await agent.mode.metrics.limitCounts(this.#options.signal);
+      if (agent === this.#agent) this.#limits = counts;
       this.#uncounted.over({ of: 'limits', text: 'connections beyond limits can be counted again' });
     } catch (error) {
       const cause = causeOf(error);
       this.#uncounted.tell({ of: 'limits', cause, text: `connections beyond limits cannot be counted: ${cause}` });
     }
-    if (agent === this.#agent) this.#limits = counts;
   }
 
   /** The packets that rules counted. While the rules cannot be read, the last values stay. */
@@ -393,8 +393,8 @@ function metricSamples({
         value: count,
       })),
     slicewire_connections_over_limit_total: async () =>
-      (await limits()).map(({ port: { service, frontends, protocol, family }, limit, count }) => ({
-        labels: { service, port: String(frontends[0]?.port ?? 0), protocol, limit, ip_family: family },
+      (await limits()).map(({ port: { service, port, protocol, family }, limit, count }) => ({
+        labels: { service, port: String(port), protocol, limit, ip_family: family },
         value: count,
       })),
     slicewire_http_clients_turned_away_total: () => turnedAwaySamples(turnedAway()),

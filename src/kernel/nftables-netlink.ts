@@ -288,7 +288,11 @@ export class NftNetlink implements NftKernel, NftTables, AnyTables {
         await breath();
         continue;
       }
-      const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
+      const refusals = results.flatMap((error, i) => {
+        const origin = of[i];
+        const isOptional = mayLack(writes[origin?.write ?? -1]);
+        return error === undefined ? [] : [refusal(error, requests[i], { origin, isOptional })];
+      });
       if (refusals.length === 0) this.seen.wrote(family, before);
       return refusals;
     }
@@ -329,13 +333,19 @@ function describe(what: NftWrite): string {
   return 'set' in what ? `the set ${typeof what.set === 'string' ? what.set : what.set.name}` : 'the table';
 }
 
+/** Whether the kernel may lack a part that the write needs and all others do not: it answers ENOENT, as for a chain that is gone. */
+function mayLack(write: NftWrite | undefined): boolean {
+  if (write?.kind !== 'add-rule') return false;
+  return write.rule.expressions.some((one) => one.do === 'over-rate' || one.do === 'over-connections');
+}
+
 function refusal(
   error: NetlinkError,
   request: NetlinkRequest | undefined,
-  origin: RequestOrigin | undefined,
+  { origin, isOptional }: { readonly origin: RequestOrigin | undefined; readonly isOptional: boolean },
 ): NftRefusal {
   const at = request === undefined || error.offset === undefined ? undefined : elementAt(request, error.offset);
-  const isOfTable = error.errno === ENOENT || error.errno === EEXIST;
+  const isOfTable = (error.errno === ENOENT && !isOptional) || error.errno === EEXIST;
   const isOfEnvironment = isOfTable || ENVIRONMENT.includes(error.errno);
   return {
     write: origin?.write ?? 0,

@@ -38,6 +38,8 @@ export function limitedLab(w: ReturnType<typeof cluster>, options: LimitsOptions
     for (const pod of ['pod-1', 'pod-2']) await lab.serve(pod, 'TCP', POD_PORT);
     await lab.serve('pod-1', 'UDP', POD_PORT);
     node = await ManifestNode.create(lab);
+    // A packet of a connection of the test before would begin one that counts.
+    await lab.exec('node', 'sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_loose=0');
   });
   after(async () => {
     await node.clear();
@@ -151,6 +153,32 @@ export function describeRates(options: LimitsOptions): void {
         );
       });
 
+      it('leave a Service alone whose endpoint has the address and port of a frontend, and others that have it', async () => {
+        // A program of the node at the number of the node port, as an ingress on the host network.
+        await world.lab.serve('node', 'TCP', NODE_PORT, w.node);
+        const host = (name: string, n: number, spec: object, annotations: Record<string, string>) => [
+          service({ name, annotations, spec: { clusterIP: w.clusterIP(n), ports: [{ port: PORT }], ...spec } }),
+          slice({
+            ...{ name: `${name}-1`, service: name, addressType: w.family, ports: [{ name: '', port: NODE_PORT }] },
+            endpoints: [{ addresses: [w.node], nodeName: 'node' }],
+          }),
+        ];
+        const ports = [{ port: PORT, nodePort: NODE_PORT }];
+        const rate = { 'slicewire.dev/new-connections': '1000/s' };
+        await world.node.write('web', ...host('web', 10, { type: 'NodePort', ports }, rate));
+        await world.node.write('other', ...host('other', 11, {}, {}));
+        await world.start();
+        for (const to of [
+          { address: w.clusterIP(10), port: PORT },
+          { address: w.clusterIP(11), port: PORT },
+          { address: w.node, port: NODE_PORT },
+        ])
+          for (const from of ['pod-3', 'client', 'node']) {
+            if (from === 'client' && to.address !== w.node) continue;
+            assert.equal(await world.open(from, to), 'node', `${from} to ${to.address}`);
+          }
+      });
+
       it('is counted over changes of the endpoints, and another rate holds at once', async () => {
         await world.become({ 'slicewire.dev/new-connections': '1/s burst 2' });
         await world.start();
@@ -186,6 +214,18 @@ export function describeConnectionLimits(options: LimitsOptions): void {
         assert.equal(await world.open('pod-3'), 'pod-1', 'after the end of the others');
         const { out } = await world.node.asks('explain', w.address('pod-3'), `svc/default/web:tcp`);
         assert.match(out, /max-connections-per-client"\]: 3\s/);
+      });
+
+      it('of one client follow another limit at once', async () => {
+        await world.become({ 'slicewire.dev/max-connections-per-client': '2' });
+        await world.start();
+        assert.deepEqual(await opened(() => world.open('pod-3'), 3), ['pod-1', 'pod-1', REFUSED]);
+        await world.become({ 'slicewire.dev/max-connections-per-client': '5' });
+        // It counts anew, with the connections from then on.
+        await until('another limit', async () => (await world.open('pod-3')) === 'pod-1');
+        assert.ok((await opened(() => world.open('pod-3'), 6)).includes(REFUSED));
+        await world.become({});
+        await until('no limit', async () => !(await opened(() => world.open('pod-3'), 10)).includes(REFUSED));
       });
 
       it('beyond the limit of all clients are refused; a change of endpoints and a restart forget no connection', async () => {

@@ -135,8 +135,14 @@ async function answered(asked: ExplainRequest, about: AboutWithRules, signal: Ab
     return former;
   };
   const { metrics } = about.agent.mode;
-  const refusedBy = async (port: ServicePortKey) =>
-    new Map((await metrics.limitCounts(signal, port)).map(({ limit, count }) => [limit, count]));
+  // Without the counters the answer has all else.
+  const refusedBy = async (port: ServicePortKey) => {
+    try {
+      return new Map((await metrics.limitCounts(signal, port)).map(({ limit, count }) => [limit, count]));
+    } catch (error) {
+      return { cause: causeOf(error) };
+    }
+  };
   // The counters of another proxy's rules are not known.
   const facts = { ...(await factsOf(about)), formerOwnerOf, ...(about.of === undefined ? { refusedBy } : {}) };
   const answer = await explain(asked, facts);

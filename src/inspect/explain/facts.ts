@@ -94,8 +94,8 @@ export interface ExplainFacts {
    * do not know the client are left out.
    */
   remembered(family: Family, memories: Memories, client: Address): Promise<ReadonlyMap<string, number>>;
-  /** New connections that each limit of a ServicePort has refused. Absent where the kernel is not asked. */
-  refusedBy?(port: ServicePortKey): Promise<ReadonlyMap<LimitName, number>>;
+  /** New connections that each limit of a ServicePort has refused, or why that cannot be read. Absent where the kernel is not asked. */
+  refusedBy?(port: ServicePortKey): Promise<ReadonlyMap<LimitName, number> | { readonly cause: string }>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
   formerOwnerOf?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
   /** The way to an address by this node's routes; undefined when there is none. Absent where the routes are not known. */

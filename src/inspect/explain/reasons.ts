@@ -20,7 +20,7 @@ export interface ReasonsInput {
   readonly family: FamilyFacts;
   readonly facts: ExplainFacts;
   /** See `ExplainFacts.refusedBy`. */
-  readonly refusedBy: ReadonlyMap<LimitName, number> | undefined;
+  readonly refusedBy: ReadonlyMap<LimitName, number> | { readonly cause: string } | undefined;
 }
 
 export function reasonsOf(input: ReasonsInput): Reason[] {
@@ -120,11 +120,17 @@ function limitReasons(input: ReasonsInput): Reason[] {
   const { subject, refusedBy } = input;
   if (subject.isRelayed) return [];
   return (subject.port.limits ?? []).map((limit) => {
-    const count = refusedBy?.get(limit.name);
-    const soFar = count === undefined ? '' : `; it has refused ${count} so far`;
+    const soFar = refusedText(limit.name, refusedBy);
     const says = `${BEYOND[limit.name]}, as each node, family and port counts for itself${soFar}`;
     return about(input, `metadata.annotations["${limitAnnotation(limit.name)}"]`, limitText(limit), says);
   });
+}
+
+function refusedText(name: LimitName, refusedBy: ReasonsInput['refusedBy']): string {
+  if (refusedBy === undefined) return '';
+  if ('cause' in refusedBy) return `; its counter cannot be read (${refusedBy.cause})`;
+  const count = refusedBy.get(name);
+  return count === undefined ? '' : `; it has refused ${count} so far`;
 }
 
 function rangesReason(input: ReasonsInput): Reason[] {

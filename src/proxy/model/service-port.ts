@@ -116,6 +116,20 @@ export interface FlowTargets {
   readonly local: readonly string[];
 }
 
+/**
+ * Whether the limits of a ServicePort hold at a frontend. They do not where this node drops or refuses clients anyway: strangers would use
+ * them up. And not where an endpoint has the address and port of the frontend: what is translated to itself looks as if it was not.
+ */
+export function isLimitedAt(
+  { limits, cluster, local }: Pick<ServicePort, 'limits' | 'cluster' | 'local'>,
+  { address, port, empty }: Frontend,
+): boolean {
+  if (limits === undefined || empty !== undefined) return false;
+  const isItself = (backend: Backend) =>
+    backend.port === port && (address === undefined || backend.address === address);
+  return !cluster.some(isItself) && !local.some(isItself);
+}
+
 /** The place of the agent, on which the selection of endpoints depends. */
 export interface Location {
   readonly nodeName: string;

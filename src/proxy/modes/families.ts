@@ -9,6 +9,7 @@ import { causeOf } from '../../base/cause.ts';
 import type { Committer } from '../../kernel/ruleset-notices.ts';
 import type { Drift } from '../model/drift.ts';
 import type { GoneEndpoint } from '../model/gone-endpoints.ts';
+import type { Limit } from '../model/limits.ts';
 import type { ModeName } from '../model/modes.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
@@ -213,7 +214,7 @@ class FamiliesMode implements Mode {
     before: ReadonlyMap<ServicePortKey, ServicePort>,
   ): void {
     for (const [key, port] of changes) {
-      if (port?.limits !== undefined) this.#limited.set(key, { ...port, limits: port.limits });
+      if (port?.limits !== undefined) this.#limited.set(key, limitedPort(port, port.limits));
       else if (this.#limited.size > 0) this.#limited.delete(key);
     }
     const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
@@ -418,6 +419,13 @@ function answersOf<T>(settled: Settled<T>, isEnough: (answer: T) => boolean): T[
   return answers;
 }
 
+/** Limit of the ServicePorts whose limits' counters are read: a Service may have thousands of ports, and each is a listing. */
+const MAX_COUNTED = 1000;
+
+function limitedPort({ service, id, protocol, family, frontends }: ServicePort, limits: readonly Limit[]): LimitedPort {
+  return { service, id, protocol, family, port: frontends[0]?.port ?? 0, limits };
+}
+
 function metricsOf(families: readonly FamilyMode[], limited: ReadonlyMap<ServicePortKey, LimitedPort>): ModeMetrics {
   return {
     ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
@@ -431,7 +439,7 @@ function metricsOf(families: readonly FamilyMode[], limited: ReadonlyMap<Service
       const counts: LimitCount[] = [];
       for (const mode of families) {
         const asked = [...limited].filter(([key]) => only === undefined || key === only).map(([, port]) => port);
-        const ports = asked.filter(({ family }) => family === mode.family);
+        const ports = asked.filter(({ family }) => family === mode.family).slice(0, MAX_COUNTED);
         const found = ports.length === 0 ? undefined : await mode.limitCounts?.(ports, signal);
         for (const [port, packets] of found ?? []) {
           if (packets.length !== port.limits.length) continue;

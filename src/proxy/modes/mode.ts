@@ -59,9 +59,11 @@ export interface ConnectionCount {
 }
 
 /** A ServicePort with limits. */
-export type LimitedPort = Pick<ServicePort, 'service' | 'id' | 'protocol' | 'family' | 'frontends'> & {
+export interface LimitedPort extends Pick<ServicePort, 'service' | 'id' | 'protocol' | 'family'> {
+  /** The port of the Service. */
+  readonly port: number;
   readonly limits: readonly Limit[];
-};
+}
 
 /** New connections of a ServicePort beyond a limit, which were refused. A limit that is written anew starts at 0. */
 export interface LimitCount {
@@ -164,7 +166,7 @@ export interface ModeMetrics {
   enlargedSets(): readonly EnlargedSet[];
   /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
   connectionCounts(look: CounterReading): Promise<readonly ConnectionCount[]>;
-  /** None for limits that are not written yet. Throws when the kernel does not answer. */
+  /** None for limits that are not written yet, and of at most 1,000 ports. Throws when the kernel does not answer. */
   limitCounts(signal: AbortSignal, only?: ServicePortKey): Promise<readonly LimitCount[]>;
   /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
   packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;

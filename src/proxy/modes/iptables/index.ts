@@ -1,7 +1,8 @@
 /** iptables mode: the chains of each family, written by `iptables-restore`. */
 
+import { breath } from '../../../base/clock.ts';
 import type { ChainProbe } from '../../../kernel/chain-probe.ts';
-import type { ChainQuery, IptablesTools } from '../../../kernel/iptables-tools.ts';
+import type { IptablesTools } from '../../../kernel/iptables-tools.ts';
 import type { Sysctls } from '../../../kernel/sysctls.ts';
 import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
@@ -30,6 +31,9 @@ interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 
   readonly settings: IptablesSettings;
   readonly sysctls: Sysctls;
 }
+
+/** Chains that are read before the event loop runs again: a few milliseconds. */
+const CHAINS_AT_ONCE = 16;
 
 export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
   const own = new OwnWrites();
@@ -110,11 +114,18 @@ class IptablesFamily extends RulesFamily {
     ports: readonly LimitedPort[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<LimitedPort, readonly number[]>> {
+    const { applied } = this.tables.trackers.chains;
+    const chains = new Map(ports.map((port) => [serviceChains(port.id, port.protocol)('LIM'), port]));
+    const written = [...chains].filter(([chain]) => applied?.has(chainKey('nat', chain)) === true);
+    if (written.length === 0) return new Map();
+    const { tools, probe } = this.tables.options;
     const counts = new Map<LimitedPort, readonly number[]>();
-    for (const port of ports) {
-      const chain = serviceChains(port.id, port.protocol)('LIM');
-      if (!this.tables.trackers.chains.applied?.has(chainKey('nat', chain))) continue;
-      counts.set(port, await countersOf({ table: 'nat', chain, wait: 1 }, this.tables.options, signal));
+    for (const [chain, port] of written) {
+      const counters = await probe?.kernelCounters?.({ table: 'nat', chain }, signal);
+      // The legacy variant cannot read one chain: one process reads all.
+      if (counters === undefined) return await savedCounters(tools, chains, signal);
+      counts.set(port, counters);
+      if (counts.size % CHAINS_AT_ONCE === 0) await breath();
     }
     return counts;
   }
@@ -141,17 +152,27 @@ export async function readCounts(
 ): Promise<PacketCount[]> {
   const counts: PacketCount[] = [];
   for (const { what, table, chain, index, of } of rules) {
-    const counters = await countersOf({ table, chain, wait: 1 }, { tools, probe }, signal);
+    const query = { table, chain, wait: 1 };
+    const counters = await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
     const packets = counters.length === of ? counters[index] : undefined;
     if (packets !== undefined) counts.push({ what, family: tools.family, packets });
   }
   return counts;
 }
 
-async function countersOf(
-  query: ChainQuery,
-  { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },
+/** The packets of each rule of these chains of nat, as iptables-save prints them. Throws when the tool fails. */
+async function savedCounters(
+  tools: IptablesTools,
+  chains: ReadonlyMap<string, LimitedPort>,
   signal: AbortSignal,
-): Promise<readonly number[]> {
-  return await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
+): Promise<Map<LimitedPort, number[]>> {
+  const counts = new Map<LimitedPort, number[]>();
+  const read = (line: string) => {
+    // [12:720] -A KUBE-LIM-… -m hashlimit …
+    const [, count, chain = ''] = /^\[(\d+):\d+\] -A (\S+)/.exec(line) ?? [];
+    const port = chains.get(chain);
+    if (port !== undefined) counts.set(port, [...(counts.get(port) ?? []), Number(count)]);
+  };
+  await tools.saveCounters('nat', read, signal);
+  return counts;
 }

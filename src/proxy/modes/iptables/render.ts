@@ -2,7 +2,7 @@
 import { type Cidr, cidrContains } from '../../../base/address.ts';
 import { type Limit, limitNamed } from '../../model/limits.ts';
 import { compact } from '../../model/objects.ts';
-import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { type Backend, type Frontend, isLimitedAt, type ServicePort } from '../../model/service-port.ts';
 import { balancer, type ServiceChainKind, serviceChains } from '../netfilter/balancer.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
@@ -159,8 +159,8 @@ function addFrontend(context: RenderContext, frontend: Frontend, guarded: boolea
 }
 
 /** Whether the filter refuses or drops what is not translated: all connections, or those beyond a limit. */
-function isRefusing(port: ServicePort, { empty }: Frontend): boolean {
-  return empty !== undefined || isLimited(port);
+function isRefusing(port: ServicePort, frontend: Frontend): boolean {
+  return frontend.empty !== undefined || (isLimited(port) && isLimitedAt(port, frontend));
 }
 
 function addNodePort(context: RenderContext, frontend: Frontend): void {
@@ -184,7 +184,9 @@ function refusal(context: RenderContext, frontend: Frontend): Rule {
   const byReset = (settings.refusesByReset === true || isOverLimit) && port.protocol === 'TCP';
   const none = dropped ? 'has no local endpoints' : 'has no endpoints';
   const words = note(context, isOverLimit ? 'is over a limit' : none);
-  return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(port.family, byReset));
+  // An endpoint may have the address and port of a frontend.
+  const state = isOverLimit ? '-m conntrack ! --ctstate DNAT' : undefined;
+  return mine(context, socket(context, frontend, words), state, dropped ? jump('DROP') : reject(port.family, byReset));
 }
 
 function addHealthPort(context: RenderContext): void {

@@ -215,6 +215,15 @@ function dropInvalid(): NftRule {
   };
 }
 
+/** The destination of the connection was translated to another one. */
+export function isTranslated(): Expression[] {
+  return [
+    load('connection status', 0),
+    { do: 'mask', at: 0, mask: numberWord(STATUS_TRANSLATED), flip: numberWord(0) },
+    { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+  ];
+}
+
 function bitWord(bit: number): string {
   return numberWord((1 << bit) >>> 0);
 }
@@ -231,9 +240,7 @@ function masqueradeRules({ masqueradeBit, family }: NftablesSettings): NftRule[]
     {
       text: 'endpoints that reach themselves',
       expressions: [
-        load('connection status', 0),
-        { do: 'mask', at: 0, mask: numberWord(STATUS_TRANSLATED), flip: numberWord(0) },
-        { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+        ...isTranslated(),
         load('source address', 0),
         load('destination address', addressWidth(family) / 32),
         { do: 'lookup', set: SETS.hairpin.name, from: 0 },

@@ -3,7 +3,7 @@ import { type Address, addressBytes, cidrContains, hostCidr, portBytes } from '.
 import type { Latin1Bytes, NftElement } from '../../../kernel/nftables-kernel.ts';
 import { type Limit, limitNamed } from '../../model/limits.ts';
 import type { HashedBy, ServiceKey } from '../../model/objects.ts';
-import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { type Backend, type Frontend, isLimitedAt, type ServicePort } from '../../model/service-port.ts';
 import { inSlots } from '../../model/slots.ts';
 import { hairpinBackends } from '../netfilter/local-traffic.ts';
 import {
@@ -158,10 +158,10 @@ function addFrontend(into: Rendering, of: Rendered, frontend: Frontend): void {
       ? portKey(port.protocol, frontend.port)
       : socketKey(address, port.protocol, frontend.port);
   const chain = sticky === undefined ? balancerOf(into, of, frontend, key) : chainOfSticky(sticky, frontend);
-  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, limited?.before(chain) ?? chain);
+  const before = chain !== undefined && limited !== undefined && isLimitedAt(port, frontend) ? limited : undefined;
+  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, before?.before(chain) ?? chain);
   // The filter meets what was not translated: connections beyond a limit as well.
-  const isLimited = chain !== undefined && limited !== undefined;
-  if (empty === undefined && !isLimited) return;
+  if (empty === undefined && before === undefined) return;
   const end = empty === 'drop' ? 'drop' : `goto ${empty === undefined ? REFUSE_OVER_LIMIT : REFUSE}`;
   into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, end);
 }
@@ -271,7 +271,7 @@ class LimitedChains {
     this.#add(limitChain(this.#id), limitRules(this.#id, limits));
     this.chains.set(REFUSE_OVER_LIMIT, overLimitRules());
     const tally = limitNamed(limits, 'max-connections-per-client');
-    this.memories = tally === undefined ? [] : [tallySet(this.#id).name];
+    this.memories = tally === undefined ? [] : [tallySet(this.#id, tally.most).name];
   }
 
   /** The name of the chain before this one. */

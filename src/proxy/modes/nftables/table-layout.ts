@@ -64,16 +64,23 @@ export function memorySet(id: string): NftSet {
 
 const TALLY = 'clients-';
 
-/** The set of the clients of a ServicePort, each with the number of its open connections. */
-export function tallySet(id: string): NftSet {
-  return { name: `${TALLY}${id}`, key: ['address'], isMemory: true, isTally: true };
+/**
+ * The set of the clients of a ServicePort, each with its open connections. An element keeps the limit that it was made with (nft_dynset.c),
+ * so another limit has another set.
+ */
+export function tallySet(id: string, most: number): NftSet {
+  return tallyNamed(`${TALLY}${id}-${most}`);
+}
+
+function tallyNamed(name: string): NftSet {
+  return { name, key: ['address'], isMemory: true, isTally: true };
 }
 
 const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
 
 /** The set of a name: a permanent one, a memory or a tally. */
 export function setNamed(name: string): NftSet {
-  if (name.startsWith(TALLY)) return tallySet(name.slice(TALLY.length));
+  if (name.startsWith(TALLY)) return tallyNamed(name);
   return BY_NAME.get(name) ?? FORMER.get(name) ?? memorySet(name.slice(MEMORY.length));
 }
 
