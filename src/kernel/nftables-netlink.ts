@@ -334,12 +334,13 @@ function describe(what: NftWrite): string {
 }
 
 /** Whether the kernel may lack a part that the write needs and all others do not: it answers ENOENT, as for a chain that is gone. */
-function mayLack(write: NftWrite | undefined): boolean {
+export function mayLack(write: NftWrite | undefined): boolean {
   if (write?.kind !== 'add-rule') return false;
   return write.rule.expressions.some((one) => one.do === 'over-rate' || one.do === 'over-connections');
 }
 
-function refusal(
+/** Exported for its test. `isOptional`: see `mayLack`. */
+export function refusal(
   error: NetlinkError,
   request: NetlinkRequest | undefined,
   { origin, isOptional }: { readonly origin: RequestOrigin | undefined; readonly isOptional: boolean },

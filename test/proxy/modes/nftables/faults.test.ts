@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import type { NftWrite } from '../../../../src/kernel/nftables-kernel.ts';
 import { driftText } from '../../../../src/proxy/model/drift.ts';
 import { service, slice } from '../../../helpers/cluster/objects.ts';
 import { nftRig } from '../../../helpers/proxy/nft-rig.ts';
@@ -39,6 +40,22 @@ describe('nftables mode, when the kernel refuses', () => {
     kernel.options = { ...kernel.options, refuses: () => undefined };
     assert.equal((await rig.sync()).outcome, 'complete');
     assert.equal(kernel.tables.get('IPv4')?.sets.get('backends')?.elements.size, 6);
+  });
+
+  it('sets aside the Service whose limits it has no part for, and serves all others', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    const needsLimits = (write: NftWrite) =>
+      write.kind === 'add-rule' && write.rule.expressions.some(({ do: does }) => does === 'over-connections');
+    const refuses = (write: NftWrite) => (needsLimits(write) ? 'ENOENT: no such file or directory' : undefined);
+    kernel.options = { ...kernel.options, refuses };
+    const annotations = { 'slicewire.dev/max-connections': '10' };
+    const spec = { clusterIP: '10.96.0.2', ports: [{ port: 80 }] };
+    rig.put(...web('good', 1, 2), ...web('limited', 2, 2), service({ name: 'limited', spec, annotations }));
+    assert.equal((await rig.sync()).outcome, 'partial');
+    rig.put(...web('later', 3, 2));
+    const report = await rig.sync();
+    assert.deepEqual([...new Set(report.failed.map(({ owner }) => owner))], ['default/limited']);
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('services')?.elements.size, 2);
   });
 
   it('deletes a chain in use later, and serves meanwhile', async () => {
