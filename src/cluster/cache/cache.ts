@@ -17,7 +17,7 @@ import {
   unpackService,
   unpackSlice,
 } from '../../proxy/model/packed/packed-objects.ts';
-import { type Ramp, Ramps, type RampsMoment, readyAddresses } from '../../proxy/model/ramps.ts';
+import { NOTHING_GROWS, type Ramp, Ramps, type RampsMoment, readyAddresses } from '../../proxy/model/ramps.ts';
 import type { CachedObjects } from '../../proxy/sync/loop.ts';
 
 /** Receives the object before a change, and its resourceVersion, "" for none. */
@@ -97,15 +97,14 @@ export class Cache implements CachedObjects {
     return this.#ramps === undefined ? slices : this.#ramps.applied(key, slices);
   }
 
-  /** What the weights that grow depend on now; undefined where none grows. */
-  get growing(): RampsMoment | undefined {
-    return this.#ramps?.moment;
+  /** What the weights that grow depend on now: the same object until that changes. */
+  get growing(): RampsMoment {
+    return this.#ramps?.moment ?? NOTHING_GROWS;
   }
 
-  /** Sets the weights that grow to those of a recorded sync; undefined: none grew. */
-  replayGrowing(moment: RampsMoment | undefined): void {
-    const ramps = moment === undefined ? this.#ramps : this.#rampsOf();
-    ramps?.replay(moment ?? NOTHING_GROWS);
+  /** Sets the weights that grow to those of a recorded moment. */
+  replayGrowing(moment: RampsMoment): void {
+    if (this.#ramps !== undefined || moment.ramps.length > 0) this.#rampsOf()?.replay(moment);
   }
 
   /** The endpoints whose weights grow. */
@@ -244,7 +243,6 @@ function* withEndpointsOn(nodes: ReadonlySet<string>, slices: SlicesByService): 
 }
 
 const NONE: readonly never[] = Object.freeze([]);
-const NOTHING_GROWS: RampsMoment = { at: 0, ramps: NONE };
 
 /** The Node of the agent as its source has it, and the Nodes that do not answer it, which no source knows (docs/semantics.md 3.6). */
 class OwnNode {

@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { type Address, addressOctets, addressOfBytes, type Cidr, parseAddress, parseCidr } from '../../base/address.ts';
 import type { PackedEndpoint, PackedService } from './delta.ts';
-import type { RecordedDelta, RecordedParts, RecordingLine } from './shapes.ts';
+import type { RecordedDelta, RecordedParts, RecordingLine, StartLine } from './shapes.ts';
 
 /** Names that every cluster has, and that some rules know. */
 const KNOWN: Readonly<Record<string, readonly string[]>> = {
@@ -59,7 +59,7 @@ class Anonymizer {
 
   line(line: RecordingLine): RecordingLine {
     const service = (key: string) => (key === '' ? '' : this.#names.key('service', key));
-    if (line.type === 'start') return { ...line, parts: this.#parts(line.parts) };
+    if (line.type === 'start') return { ...line, parts: this.#parts(line.parts), ...this.#growing(line) };
     if (line.type === 'object') return { ...line, delta: this.#delta(line.delta) };
     if (line.type === 'change') return { ...line, service: service(line.service), delta: this.#delta(line.delta) };
     if (line.type === 'started') return line;
@@ -72,14 +72,15 @@ class Anonymizer {
     const by = record.by === '' ? '' : LEFT_OUT;
     const [trigger = ''] = record.trigger.split(':', 1);
     const texts = { drift, by, trigger, failed: record.failed.map(() => LEFT_OUT) };
-    const { growing } = record;
-    const ramps = growing?.ramps.map((ramp) => ({
-      ...ramp,
-      service: service(ramp.service),
-      address: this.#addresses.address(ramp.address),
-    }));
-    const weights = growing === undefined || ramps === undefined ? {} : { growing: { ...growing, ramps } };
-    return { ...line, record: { ...record, ...lists, ...texts, ...weights, plans } };
+    return { ...line, record: { ...record, ...lists, ...texts, ...this.#growing(record), plans } };
+  }
+
+  #growing({ growing }: Pick<StartLine, 'growing'>): Pick<StartLine, 'growing'> {
+    if (growing === undefined) return {};
+    const ramps = growing.ramps.map(({ service, address, since }) => {
+      return { service: this.#names.key('service', service), address: this.#addresses.address(address), since };
+    });
+    return { growing: { ...growing, ramps } };
   }
 
   #delta(delta: RecordedDelta): RecordedDelta {

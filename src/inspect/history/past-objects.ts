@@ -1,7 +1,7 @@
 /** The objects at one moment of the past, to which changes are applied or undone. */
 import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../proxy/model/objects.ts';
 import type { ModelObjects } from '../../proxy/model/proxy-model.ts';
-import type { RampsMoment } from '../../proxy/model/ramps.ts';
+import { NOTHING_GROWS, type RampsMoment } from '../../proxy/model/ramps.ts';
 import { appliedToService, appliedToSlice, type Change, type HistoryDelta } from './delta.ts';
 
 /** The objects as they are now: the cache. */
@@ -10,8 +10,8 @@ export interface PresentObjects extends ModelObjects {
   services(): Iterable<Service>;
   readonly serviceCount: number;
   readonly slices: SliceLookup;
-  /** What weights that grow depend on (slow start); undefined where none grows. */
-  readonly growing?: RampsMoment | undefined;
+  /** What weights that grow depend on (slow start): the same object until that changes. */
+  readonly growing: RampsMoment;
 }
 
 export interface SliceLookup {
@@ -22,8 +22,7 @@ export interface SliceLookup {
 }
 
 export class ObjectStore implements PresentObjects {
-  /** Of the sync that wrote the objects. */
-  growing: RampsMoment | undefined;
+  growing = NOTHING_GROWS;
   readonly #services = new Map<ServiceKey, Service>();
   readonly #slices = new Map<SliceKey, Slice>();
   readonly slices: SliceLookup;
@@ -48,6 +47,7 @@ export class ObjectStore implements PresentObjects {
     for (const service of objects.services()) store.#services.set(service.key, service);
     for (const slice of objects.slices.all()) store.#slices.set(slice.key, slice);
     store.#node = objects.node;
+    store.growing = objects.growing;
     return store;
   }
 

@@ -1,6 +1,7 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
 
 import { breath } from '../../base/clock.ts';
+import { NOTHING_GROWS, type RampsMoment } from '../../proxy/model/ramps.ts';
 import { momentOf } from '../wire/envelope.ts';
 import { deltaOf, type HistoryDelta, reversed } from './delta.ts';
 import type { FlightLog, Marked } from './flight-log.ts';
@@ -66,7 +67,7 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   }
   const records = found.reverse().flat();
   const redone = await undoInPortions(store, notWrittenAt(timeline(records), moment));
-  store.growing = records.findLast((record) => isWrittenBy(record, moment))?.growing;
+  store.growing = growingAt(records, moment) ?? (records.some(hasGrowing) ? NOTHING_GROWS : objects.growing);
   const later = records.flatMap((record) => {
     if (record.type === 'sync') return record.endedAt > moment ? record : [];
     return redone.get(record.number) ?? [];
@@ -74,8 +75,13 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   return { objects: store, records: later };
 }
 
-function isWrittenBy(record: LogRecord, moment: number): record is SyncRecord {
-  return record.type === 'sync' && record.hasWritten && record.endedAt <= moment;
+/** What weights that grow depended on at a moment; undefined where no record up to then tells. */
+function growingAt(records: readonly LogRecord[], moment: number): RampsMoment | undefined {
+  return records.filter(hasGrowing).findLast(({ endedAt }) => endedAt <= moment)?.growing;
+}
+
+function hasGrowing(record: LogRecord): record is SyncRecord {
+  return record.type === 'sync' && record.growing !== undefined;
 }
 
 /** `flag`: the agent's flag that keeps more of the history. */

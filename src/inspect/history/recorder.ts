@@ -7,7 +7,7 @@ import type { ChangeLedger, ChangesAtEnd } from '../../proxy/ledger/change-ledge
 import { ChangeNumbers, MAX_PENDING_BYTES } from '../../proxy/ledger/pending-changes.ts';
 import type { SourceEvent } from '../../proxy/model/events.ts';
 import type { NodeView, Service, Slice } from '../../proxy/model/objects.ts';
-import type { RampsMoment } from '../../proxy/model/ramps.ts';
+import { NOTHING_GROWS, type RampsMoment } from '../../proxy/model/ramps.ts';
 import type { Plan } from '../../proxy/reconcile/step.ts';
 import type { SyncReport } from '../../proxy/sync/sync-results.ts';
 import { countText } from '../wire/format.ts';
@@ -44,7 +44,7 @@ interface RunningSync extends SyncReason {
   readonly at: number;
   readonly plans: (Plan | PlanRecord)[];
   readonly times: number[];
-  readonly growing?: RampsMoment;
+  readonly growing: RampsMoment;
 }
 
 export class Recorder {
@@ -57,6 +57,8 @@ export class Recorder {
   #syncs = 0;
   #source: { readonly tap: Tap; isWritten: boolean } | undefined;
   #running: RunningSync | undefined;
+  /** Of the last sync that was recorded. */
+  #growing = NOTHING_GROWS;
 
   constructor(clock: Clock, maxBytes = MAX_RECORDER_BYTES) {
     this.#clock = clock;
@@ -115,8 +117,7 @@ export class Recorder {
     const at = this.#clock.wall();
     this.#running = undefined;
     if (this.#source?.tap !== tap) this.#use(tap, at);
-    const { growing } = tap.objects;
-    this.#running = { at, trigger, by, plans: [], times: [], ...(growing === undefined ? {} : { growing }) };
+    this.#running = { at, trigger, by, plans: [], times: [], growing: tap.objects.growing };
   }
 
   /** A plan of the current sync, before it is applied. */
@@ -136,7 +137,10 @@ export class Recorder {
     for (const { receivedAt, service } of written) this.statistics.wrote(endedAt, now - receivedAt, service);
     const number = ++this.#syncs;
     const found = { upTo, hasWritten, without: [...without.keys()], oldest, changes: count, services };
-    const record = syncRecord(report, { ...running, ...found, number, endedAt });
+    const { growing, ...facts } = running;
+    const grown = growing === this.#growing ? {} : { growing };
+    this.#growing = growing;
+    const record = syncRecord(report, { ...facts, ...grown, ...found, number, endedAt });
     this.log.append(record);
     this.statistics.add(record);
     this.sinks.sync(record);

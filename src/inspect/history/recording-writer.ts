@@ -51,7 +51,9 @@ export class RecordingWriter implements Sink {
       : { written: ObjectStore.copyOf(objects), pending: [] };
     const { parts, isWaiting, wall } = this.#context;
     const number = (pending[0]?.number ?? this.#recorder.nextNumber) - 1;
-    const start: StartLine = { type: 'start', at: wall(), parts: parts(), isWritten, isWaiting: isWaiting(), number };
+    const { growing } = objects;
+    const facts = { at: wall(), parts: parts(), isWritten, isWaiting: isWaiting(), number, growing };
+    const start: StartLine = { type: 'start', ...facts };
     this.#output(frameBytes([JSON.stringify(start)]), 'objects');
     const beginning = {};
     this.#beginning = beginning;
@@ -135,7 +137,9 @@ export async function* rememberedRecording(recorder: Recorder, context: Recordin
   const at = recorder.log.reachWithin(MAX_BLOCKS);
   const { objects, records } = await historySince(recorder, at);
   const number = (records.find(({ type }) => type === 'change')?.number ?? recorder.nextNumber) - 1;
-  const start: StartLine = { type: 'start', at, parts: context.parts(), isWritten: true, isWaiting: true, number };
+  const { growing } = objects;
+  const facts = { at, parts: context.parts(), isWritten: true, isWaiting: true, number, growing };
+  const start: StartLine = { type: 'start', ...facts };
   yield headerBytes();
   yield frameBytes([JSON.stringify(start)]);
   const lines = linesOf(objects, records);

@@ -106,7 +106,7 @@ export interface SyncRecord {
   readonly plans: readonly PlanRecord[];
   /** The times that the mode read from its clock, in order. */
   readonly times: readonly number[];
-  /** The endpoints whose weights grew, at the beginning; absent for none. */
+  /** The endpoints whose weights grew, at the beginning; absent where it is as at the sync before. */
   readonly growing?: RampsMoment;
 }
 

@@ -114,6 +114,9 @@ function formerDrift(text: string): Drift {
 
 const milliseconds = z.object({ all: z.number(), reading: z.number(), desiring: z.number(), writing: z.number() });
 
+const ramp = z.object({ service: key, address, since: time });
+const growing = z.object({ at: time, ramps: z.array(ramp).max(MAX_RAMPS) });
+
 const sync = z.object({
   type: z.literal('sync'),
   number: count,
@@ -135,9 +138,7 @@ const sync = z.object({
   failed: z.array(z.string()),
   plans: z.array(z.object({ steps: count, digest: z.string() })),
   times: z.array(z.number()).describe('the times that the mode read from its clock'),
-  growing: z.exactOptional(
-    z.object({ at: time, ramps: z.array(z.object({ service: key, address, since: time })).max(MAX_RAMPS) }),
-  ),
+  growing: z.exactOptional(growing),
 });
 
 const localDetector = z.discriminatedUnion('kind', [
@@ -211,6 +212,7 @@ export const lineSchema = z.discriminatedUnion('type', [
     isWritten: z.boolean().describe('the objects are in the kernel; otherwise the next sync writes them'),
     isWaiting: z.boolean().describe('removals were waiting'),
     number: count.describe('of the last change that the objects have'),
+    growing: z.exactOptional(growing),
   }),
   z.object({ type: z.literal('object'), delta }),
   z.object({ type: z.literal('started'), objects: count }),

@@ -121,6 +121,7 @@ class ReplayStart {
   async complete(signal: AbortSignal): Promise<void> {
     for (const of of SOURCE_KINDS) this.parts.cache.take({ kind: 'synced', of });
     this.#time.set(this.start.at, []);
+    if (this.start.growing !== undefined) this.parts.cache.replayGrowing(this.start.growing);
     if (this.start.isWritten) await this.parts.loop.sync(signal);
   }
 
@@ -132,13 +133,13 @@ class ReplayStart {
       const change = this.changes.shift();
       if (change !== undefined) this.take(change.delta);
     }
+    if (record.growing !== undefined) this.parts.cache.replayGrowing(record.growing);
     const facts = { number, at, trigger };
     if (!hasWritten) {
       const why = 'the recorded sync failed: its changes follow with the next one';
       return { ...facts, planText: '', isSame: undefined, why, report: undefined };
     }
     this.#time.set(at, times);
-    this.parts.cache.replayGrowing(record.growing);
     this.#plans = [];
     if (milliseconds.reading > 0) this.parts.loop.distrust();
     const report = await this.parts.loop.sync(signal);

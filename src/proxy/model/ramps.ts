@@ -27,6 +27,9 @@ export interface RampsMoment {
   readonly ramps: readonly Ramp[];
 }
 
+/** The moment of no endpoint. */
+export const NOTHING_GROWS: RampsMoment = { at: 0, ramps: [] };
+
 interface RampsParts {
   readonly clock: Pick<Clock, 'wall' | 'after'>;
   /** Milliseconds of a Service's slow start; undefined for none. */
@@ -42,6 +45,7 @@ export class Ramps {
   readonly #parts: RampsParts;
   readonly #since = new Map<ServiceKey, Map<Address, number>>();
   #count = 0;
+  #moment: RampsMoment | undefined;
   /** The time up to which steps were made: the weights are those of then, and change by steps alone. */
   #seen: number;
   #cancel: (() => void) | undefined;
@@ -82,9 +86,10 @@ export class Ramps {
     this.#schedule();
   }
 
-  /** What the weights depend on now; undefined where none grows. */
-  get moment(): RampsMoment | undefined {
-    return this.#count === 0 ? undefined : { at: this.#seen, ramps: [...this.all()] };
+  /** What the weights depend on now: the same object until that changes. */
+  get moment(): RampsMoment {
+    this.#moment ??= this.#count === 0 ? NOTHING_GROWS : { at: this.#seen, ramps: [...this.all()] };
+    return this.#moment;
   }
 
   /** Replaces all by those of a recorded moment. Their Services count as changed, and so do those before. */
@@ -92,6 +97,7 @@ export class Ramps {
     const before = new Set(this.#since.keys());
     this.#since.clear();
     this.#count = 0;
+    this.#moment = undefined;
     this.#seen = at;
     for (const ramp of ramps) this.#begin(ramp);
     for (const service of before.union(new Set(this.#since.keys()))) this.#parts.onStep(service);
@@ -114,6 +120,7 @@ export class Ramps {
     if (count === 0) return;
     this.#since.delete(service);
     this.#count -= count;
+    this.#moment = undefined;
     this.#parts.onChange();
   }
 
@@ -149,6 +156,7 @@ export class Ramps {
       this.#count += 1;
     }
     this.#since.set(service, known.set(address, since));
+    this.#moment = undefined;
     return true;
   }
 
@@ -156,6 +164,7 @@ export class Ramps {
     const known = this.#since.get(service);
     if (known?.delete(address) !== true) return false;
     this.#count -= 1;
+    this.#moment = undefined;
     if (known.size === 0) this.#since.delete(service);
     return true;
   }
@@ -178,6 +187,7 @@ export class Ramps {
   #step(): void {
     const [before, wall] = [this.#seen, this.#parts.clock.wall()];
     this.#seen = wall;
+    this.#moment = undefined;
     if (wall < before) this.#anchor(wall);
     let isChanged = false;
     const stepped = new Set<ServiceKey>();
