@@ -117,7 +117,7 @@ export interface NftSet {
   readonly data?: 'verdict' | readonly KeyField[];
   /** Elements are ranges in the last field. */
   readonly hasRanges?: boolean;
-  /** Packets add the elements, and these expire. */
+  /** Packets add the elements, and these expire or, of a tally, go with their last connection. */
   readonly isMemory?: boolean;
   /** Of a memory: an element does not expire, but counts its open connections, and goes with the last one. */
   readonly isTally?: boolean;

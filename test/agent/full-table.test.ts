@@ -24,9 +24,14 @@ function watched(entries: readonly FlowEntry[] = []) {
     log: { warn: line('warn'), info: line('info'), v2: line('v2') } as never,
     clock,
     signal: stop.signal,
-    settings: { read: (name) => Promise.resolve(name.endsWith('_max') ? state.limit : state.count) },
-    serviceAt: ({ address, port, protocol }) =>
-      `${address}:${port}/${protocol}` === '10.96.0.10:80/TCP' ? 'shop/web' : undefined,
+    settings: {
+      read: (name) =>
+        state.limit === 'EMFILE'
+          ? Promise.reject(new Error('EMFILE: too many open files'))
+          : Promise.resolve(name.endsWith('_max') ? state.limit : state.count),
+    },
+    serviceAt: ({ address = 'any', port, protocol }) =>
+      ['10.96.0.10:80/TCP', 'any:30080/TCP'].includes(`${address}:${port}/${protocol}`) ? 'shop/web' : undefined,
     open: () => {
       state.readings += 1;
       if (state.refuses) return Promise.reject(new Error('EPERM: operation not permitted'));
@@ -81,6 +86,15 @@ describe('a table of connections', () => {
     const { look, state, end } = watched();
     state.limit = undefined;
     assert.deepEqual(await look(1000), []);
+    await end();
+  });
+
+  it('of which the size cannot be read is looked at again, and a node port is named by its Service', async () => {
+    const { look, state, end } = watched([entry('203.0.113.9', '192.168.77.2', 30_080)]);
+    state.limit = 'EMFILE';
+    assert.deepEqual(await look(1000), []);
+    state.limit = '1000';
+    assert.match((await look(950)).join(), /Destinations: Service shop\/web at 192\.168\.77\.2:30080\/TCP \(1\)/);
     await end();
   });
 

@@ -28,6 +28,7 @@ import * as nftables from '../../src/kernel/nftables-netlink.ts';
 import { MAX_PAIRS } from '../../src/proxy/model/endpoints.ts';
 import { MOST } from '../../src/proxy/model/limits.ts';
 import { type Fault, faultText, MAX_FAULTS } from '../../src/proxy/model/objects.ts';
+import { MAX_COUNTED } from '../../src/proxy/modes/families.ts';
 import { MAX_MAXELEM } from '../../src/proxy/modes/virtual-servers/sets.ts';
 import {
   CONNECTIONS_PER_CLIENT,
@@ -60,6 +61,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['characters of a name', longest((text) => isObjectName(text))],
   ['new connections a second', MOST['new-connections']],
   ['open connections that', MOST['max-connections']],
+  ['ports of Services whose', MAX_COUNTED],
   ["characters of a port's name", longest((text) => isPortName(text))],
   ["characters of a Service's name", longest((text) => sliceOf({ service: text }).slice !== undefined)],
   ['frontends of a Service', MAX_FRONTENDS],

@@ -13,8 +13,8 @@ export interface Limit {
 }
 
 /**
- * The largest limits. The kernel walks through all open connections of a `ct count` where a new one comes, once in a tick of its clock: some
- * 100 ns for each (nf_conncount.c). hashlimit of iptables counts in microseconds: above 100,000 a second it is some percent off.
+ * The largest limits. When a new connection comes, the kernel walks through all open ones of a `ct count`, once in a tick of its clock
+ * (nf_conncount.c). hashlimit of iptables counts in microseconds, and is off by up to 10 % at the largest rates.
  */
 export const MOST: Readonly<Record<LimitName, number>> = {
   'new-connections': 100_000,

@@ -268,7 +268,7 @@ function limitFault({ key }: Service, limit: Limit): Fault {
     object: key,
     field: `metadata.annotations["${limitAnnotation(limit.name)}"]`,
     value: limitText(limit),
-    problem: 'not used: this mode cannot keep this limit, and admits all connections; nftables mode can',
+    problem: 'not used: this mode cannot keep this limit; nftables mode can',
     effect: 'no effect here',
   };
 }

@@ -420,7 +420,7 @@ function answersOf<T>(settled: Settled<T>, isEnough: (answer: T) => boolean): T[
 }
 
 /** Limit of the ServicePorts whose limits' counters are read: a Service may have thousands of ports, and each is a listing. */
-const MAX_COUNTED = 1000;
+export const MAX_COUNTED = 1000;
 
 function limitedPort({ service, id, protocol, family, frontends }: ServicePort, limits: readonly Limit[]): LimitedPort {
   return { service, id, protocol, family, port: frontends[0]?.port ?? 0, limits };

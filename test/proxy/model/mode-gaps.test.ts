@@ -27,7 +27,7 @@ function served(mode: ModeName) {
 }
 
 const lacks = (name: string, value: string) =>
-  `Service default/web: metadata.annotations["slicewire.dev/${name}"]: ${value}: not used: this mode cannot keep this limit, and admits all connections; nftables mode can (no effect here)`;
+  `Service default/web: metadata.annotations["slicewire.dev/${name}"]: ${value}: not used: this mode cannot keep this limit; nftables mode can (no effect here)`;
 const NO_HASH =
   'Service default/web: metadata.annotations["slicewire.dev/balance"]: hash: not used: this mode has no choice by the client, and chooses endpoints at random (no effect here)';
 

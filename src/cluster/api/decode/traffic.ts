@@ -80,7 +80,7 @@ export function readLimits(annotations: Labels, faults: FaultList): readonly Lim
     const [, most, burst = most] = form.exec(text.trim()) ?? [];
     if (isLimit(name, Number(most)) && isLimit(name, Number(burst)))
       return [{ name, most: Number(most), burst: name === 'new-connections' ? Number(burst) : 0 }];
-    const problem = `must be ${words} from 1 to ${MOST[name]}; there is no such limit`;
+    const problem = `must be ${words} from 1 to ${MOST[name]}; the limit is not applied`;
     faults.useDefault(`metadata.annotations["${limitAnnotation(name)}"]`, text, problem);
     return [];
   });

@@ -25,7 +25,7 @@ export const SETS = {
   /** Frontends that count their connections, if configured. In sets of their own, because `nft` loads no counters of maps. */
   serviceConnections: { name: 'service-connections', key: ['address', 'protocol', 'port'], isCounting: true },
   nodePortConnections: { name: 'node-port-connections', key: ['protocol', 'port'], isCounting: true },
-  /** Frontends without endpoints. */
+  /** Frontends without endpoints, and those with limits: what was not translated is refused there. */
   refusals: { name: 'refusals', key: ['address', 'protocol', 'port'], data: 'verdict' },
   nodePortRefusals: { name: 'node-port-refusals', key: ['protocol', 'port'], data: 'verdict' },
   /** Load balancer addresses with source ranges, and the permitted sources. */

@@ -167,7 +167,7 @@ describe('the limits of a Service', () => {
       const { value, texts } = limits({ 'max-connections': text, 'new-connections': '5/s' });
       assert.deepEqual(value?.limits, [{ name: 'new-connections', most: 5, burst: 5 }]);
       const field = 'Service default/web: metadata.annotations["slicewire.dev/max-connections"]';
-      const problem = 'must be a whole number from 1 to 10000; there is no such limit (default used)';
+      const problem = 'must be a whole number from 1 to 10000; the limit is not applied (default used)';
       assert.deepEqual(texts, [`${field}: ${text === '' ? '' : `${text}: `}${problem}`]);
     });
 
