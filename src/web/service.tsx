@@ -28,7 +28,7 @@ export function ServiceView({ name, revision }: { readonly name: string; readonl
 }
 
 function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly revision: string }) {
-  const { row, frontends, slices, rules, rulesOmitted, faults, affinitySeconds } = answer;
+  const { row, frontends, slices, rules, rulesOmitted, faults, affinitySeconds, annotations } = answer;
   return (
     <>
       <p class="lead">
@@ -39,6 +39,11 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
             ? 'no session affinity'
             : `a client keeps its endpoint for ${numberText(affinitySeconds)} s`}
         </span>
+        {annotations.map((text) => (
+          <Verbatim key={text} class="muted">
+            {text}
+          </Verbatim>
+        ))}
       </p>
       {row.why !== '' && (
         <p class="why">

@@ -64,7 +64,7 @@ export class Overview {
     if (service === undefined) {
       if (!faults.some(isServiceSetAside)) throw new WrongQuestion(unknownService(key, cache));
       const listed = faults.map(shownFault);
-      const nothing = { frontends: [], slices: [], affinitySeconds: null, rules: [], rulesOmitted: 0 };
+      const nothing = { frontends: [], slices: [], affinitySeconds: null, annotations: [], rules: [], rulesOmitted: 0 };
       return { ...head, row: setAsideRow(key, faults), ...nothing, faults: listed };
     }
     // Loaded only here: an agent without such requests needs no explanation.

@@ -5,14 +5,7 @@
 
 import type { Address } from '../../base/address.ts';
 import { breath } from '../../base/clock.ts';
-import { durationText } from '../../base/duration.ts';
-import {
-  BALANCE_ANNOTATION,
-  balanceText,
-  IPVS_SCHEDULER_ANNOTATION,
-  SLOW_START_ANNOTATION,
-} from '../../proxy/model/labels.ts';
-import { limitAnnotation, limitText } from '../../proxy/model/limits.ts';
+import { annotationTexts } from '../../proxy/model/labels.ts';
 import type { Service, ServiceKey, Slice } from '../../proxy/model/objects.ts';
 import { momentOf } from '../wire/envelope.ts';
 import type { History, RecordedChange } from '../wire/history.ts';
@@ -202,10 +195,7 @@ function serviceLines(service: Service): string[] {
     ...(service.externalTrafficPolicy === 'Local' ? ['spec.externalTrafficPolicy: Local'] : []),
     ...(affinitySeconds === 0 ? [] : [`spec.sessionAffinity: ClientIP, ${affinitySeconds} s`]),
     ...(service.healthCheckNodePort === 0 ? [] : [`spec.healthCheckNodePort: ${service.healthCheckNodePort}`]),
-    ...(service.ipvsScheduler === undefined ? [] : [`${IPVS_SCHEDULER_ANNOTATION}: ${service.ipvsScheduler}`]),
-    ...(service.hashes === undefined ? [] : [`${BALANCE_ANNOTATION}: ${balanceText(service.hashes)}`]),
-    ...(service.slowStart === undefined ? [] : [`${SLOW_START_ANNOTATION}: ${durationText(service.slowStart)}`]),
-    ...(service.limits ?? []).map((limit) => `${limitAnnotation(limit.name)}: ${limitText(limit)}`),
+    ...annotationTexts(service),
   ];
 }
 

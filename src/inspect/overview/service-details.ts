@@ -1,5 +1,6 @@
 /** One Service in full: its row, frontends, endpoints with reasons, and faults. Pure. */
 
+import { annotationTexts } from '../../proxy/model/labels.ts';
 import { type Service, shownFault } from '../../proxy/model/objects.ts';
 import type { Frontend as ModelFrontend, ServicePort } from '../../proxy/model/service-port.ts';
 import type { ExplainFacts } from '../explain/facts.ts';
@@ -36,6 +37,7 @@ export function serviceContent(service: Service, facts: ServiceFacts): ServiceCo
     frontends: [...ports.flatMap((port) => frontendsOf(service, port, facts.traffic)), ...healthChecks(ports)],
     slices: slicesOf(service, ports, facts),
     affinitySeconds: service.affinitySeconds === 0 ? null : service.affinitySeconds,
+    annotations: annotationTexts(service),
     faults: facts.faultsOf(service.key).map(shownFault),
   };
 }

@@ -62,6 +62,7 @@ export const serviceSchema = z.object({
   frontends: z.array(frontendSchema),
   slices: z.array(sliceSchema).describe('every endpoint, and why this node uses it or not'),
   affinitySeconds: z.number().int().nullable().describe('of session affinity by client address; null for none'),
+  annotations: z.array(z.string()).describe('those of slicewire, such as `slicewire.dev/max-connections: 1000`'),
   rules: z
     .array(z.object({ where: z.string().describe('chain, map, set or server'), lines: z.array(z.string()) }))
     .describe('the first lines that the kernel has for it, as the agent believes'),

@@ -1,6 +1,8 @@
 /** Labels and annotations of the API that have a meaning for a service proxy or for the producers of EndpointSlices. */
 
-import type { HashedBy } from './objects.ts';
+import { durationText } from '../../base/duration.ts';
+import { limitAnnotation, limitText } from './limits.ts';
+import type { HashedBy, RareField, Service } from './objects.ts';
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -74,6 +76,16 @@ export function balanceText(by: HashedBy): string {
 
 /** On a Service: the time in which new endpoints get their share, such as `60s` (docs/traffic.md). */
 export const SLOW_START_ANNOTATION = 'slicewire.dev/slow-start';
+
+/** `slicewire.dev/balance: hash`: the annotations of slicewire that a Service has, with right values. */
+export function annotationTexts({ ipvsScheduler, hashes, slowStart, limits = [] }: Pick<Service, RareField>): string[] {
+  return [
+    ...(ipvsScheduler === undefined ? [] : [`${IPVS_SCHEDULER_ANNOTATION}: ${ipvsScheduler}`]),
+    ...(hashes === undefined ? [] : [`${BALANCE_ANNOTATION}: ${balanceText(hashes)}`]),
+    ...(slowStart === undefined ? [] : [`${SLOW_START_ANNOTATION}: ${durationText(slowStart)}`]),
+    ...limits.map((limit) => `${limitAnnotation(limit.name)}: ${limitText(limit)}`),
+  ];
+}
 
 /** On an EndpointSlice: the weight of its endpoints, a number or an object of addresses with numbers (docs/traffic.md). */
 export const WEIGHT_ANNOTATION = 'slicewire.dev/weight';

@@ -242,3 +242,25 @@ describe('what the kernel has for a Service', () => {
     });
   }
 });
+
+describe('one Service with annotations of slicewire', () => {
+  it('has those whose values are right, and the faults of the others', async () => {
+    const node = pageNode();
+    const annotations = {
+      'slicewire.dev/balance': 'hash',
+      'slicewire.dev/slow-start': '90s',
+      'slicewire.dev/new-connections': '100/s',
+      'slicewire.dev/max-connections': 'many',
+    };
+    const spec = { clusterIP: '10.96.0.20', ports: [{ port: 80 }] };
+    node.recorded.put(service({ name: 'limited', namespace: 'shop', spec, annotations }));
+    await node.recorded.sync('start');
+    const answer = serviceSchema.parse(JSON.parse(JSON.stringify(await node.overview.service('shop/limited'))));
+    assert.deepEqual(answer.annotations, [
+      'slicewire.dev/balance: hash',
+      'slicewire.dev/slow-start: 1m30s',
+      'slicewire.dev/new-connections: 100/s burst 100',
+    ]);
+    assert.match(answer.faults.map(({ field }) => field).join(), /max-connections/);
+  });
+});
