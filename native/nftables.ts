@@ -106,16 +106,19 @@ export function decodeRuleCounter(
   if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== table) return undefined;
   if (textAt(buffer, from, end, NFTA_RULE_CHAIN) !== chain) return undefined;
   const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
-  const stop = list < 0 ? -1 : list + valueLength(buffer, list);
-  for (const [at, length] of list < 0 ? [] : attributes(buffer, list, stop)) {
-    if (textAt(buffer, at, at + length, NFTA_EXPR_NAME) === 'counter') {
-      const data = findAttribute(buffer, at, at + length, NFTA_EXPR_DATA);
-      const packets =
-        data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS, 8);
-      return packets < 0 ? 0 : Number(buffer.readBigUInt64BE(packets));
-    }
+  return list < 0 ? 0 : (countedPackets(buffer, list, list + valueLength(buffer, list)) ?? 0);
+}
+
+/** Packets that the counter of a rule has counted, from the content of its NFTA_RULE_EXPRESSIONS; undefined for a rule without one. */
+export function countedPackets(buffer: Buffer, list: number, stop: number): number | undefined {
+  for (const [at, length] of attributes(buffer, list, stop)) {
+    if (textAt(buffer, at, at + length, NFTA_EXPR_NAME) !== 'counter') continue;
+    const data = findAttribute(buffer, at, at + length, NFTA_EXPR_DATA);
+    const end = data < 0 ? -1 : data + valueLength(buffer, data);
+    const packets = data < 0 ? -1 : findAttribute(buffer, data, end, NFTA_COUNTER_PACKETS, 8);
+    return packets < 0 ? 0 : Number(buffer.readBigUInt64BE(packets));
   }
-  return 0;
+  return undefined;
 }
 
 /** Asks for the generation of the ruleset. */

@@ -53,7 +53,6 @@ import {
   NFTA_CMP_SREG,
   NFTA_CONNLIMIT_COUNT,
   NFTA_CONNLIMIT_FLAGS,
-  NFTA_COUNTER_PACKETS,
   NFTA_CT_DIRECTION,
   NFTA_CT_DREG,
   NFTA_CT_KEY,
@@ -118,7 +117,6 @@ import {
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 import type { Base, Verdict, Word } from './expressions.ts';
-import { COUNTER } from './request.ts';
 
 /** A verdict of any program's rule or element. */
 export type SeenVerdict = Verdict | ForeignVerdict;
@@ -376,17 +374,6 @@ function mostOf(buffer: Buffer, at: number): number | undefined {
   if (textAt(buffer, at, end, NFTA_EXPR_NAME) !== 'connlimit') return undefined;
   const data = findAttribute(buffer, at, end, NFTA_EXPR_DATA);
   return data < 0 ? undefined : overOf(new Fields(buffer, data, data + valueLength(buffer, data)));
-}
-
-/** Packets that the counter of a rule has counted, from the content of its NFTA_RULE_EXPRESSIONS; undefined for a rule without one. */
-export function countedPackets(list: Buffer): number | undefined {
-  for (const [at, length] of attributes(list, 0, list.length)) {
-    if (textAt(list, at, at + length, NFTA_EXPR_NAME) !== COUNTER) continue;
-    const data = findAttribute(list, at, at + length, NFTA_EXPR_DATA);
-    const packets = data < 0 ? -1 : findAttribute(list, data, data + valueLength(list, data), NFTA_COUNTER_PACKETS, 8);
-    if (packets >= 0) return Number(list.readBigUInt64BE(packets));
-  }
-  return undefined;
 }
 
 const BASES: Readonly<Record<number, Base>> = {

@@ -4,12 +4,11 @@ import { EAGAIN, EBUSY, EEXIST, EINTR, ENOBUFS, ENOENT, ENOMEM, EPERM, ERESTART,
 import { NetlinkError, type NetlinkRequest } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { countedPackets } from '../../native/nft/decoding.ts';
 import { readElement, readElements, readRules, readSets, tableFacts, tableHandle } from '../../native/nft/listings.ts';
 import { elementAt } from '../../native/nft/sets.ts';
 import { deleteChain, deleteTable, setDormant } from '../../native/nft/table-requests.ts';
 import { commit } from '../../native/nft/transaction.ts';
-import { decodeGeneration, generationRequest, NO_NFTABLES } from '../../native/nftables.ts';
+import { countedPackets, decodeGeneration, generationRequest, NO_NFTABLES } from '../../native/nftables.ts';
 import type { Family } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath } from '../base/clock.ts';
@@ -170,7 +169,7 @@ export class NftNetlink implements NftKernel, NftTables, AnyTables {
     try {
       for (const chain of chains) {
         const rules = [...readRules(socket, { family, table: TABLE }, chain)];
-        const packets = rules.map(({ expressions }) => countedPackets(Buffer.from(expressions, 'latin1')));
+        const packets = rules.map(({ expressions }) => countedIn(Buffer.from(expressions, 'latin1')));
         counts.set(
           chain,
           packets.filter((count) => count !== undefined),
@@ -337,6 +336,10 @@ function describe(what: NftWrite): string {
 export function mayLack(write: NftWrite | undefined): boolean {
   if (write?.kind !== 'add-rule') return false;
   return write.rule.expressions.some((one) => one.do === 'over-rate' || one.do === 'over-connections');
+}
+
+function countedIn(list: Buffer): number | undefined {
+  return countedPackets(list, 0, list.length);
 }
 
 /** Exported for its test. `isOptional`: see `mayLack`. */
