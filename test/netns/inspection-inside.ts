@@ -76,7 +76,7 @@ async function nftables(): Promise<void> {
     found.map(({ kind, object }) => `${kind} ${object}`),
     ['changed chain services', 'foreign chain theirs'],
   );
-  assert.match(found[0]?.found.join() ?? '', /^addresses of Services \[\w+\]: .*; count; the expression "accept"/);
+  assert.match(found[0]?.found.join() ?? '', /^addresses of Services \[\w+\]: .*; count; accept$/);
 
   const memory = names.sets.find((name) => name.startsWith('affinity-')) ?? assert.fail('no memory');
   await done('nft', 'add', 'element', 'ip', 'slicewire', memory, `{ ${CLIENT} timeout 100s }`);

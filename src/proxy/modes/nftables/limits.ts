@@ -33,8 +33,9 @@ function beyond(id: string, { name, most, burst }: Limit): Expression[] {
 }
 
 /**
- * The chain that refuses what is beyond a limit. It lets go what was translated: an endpoint may have the address and port of a frontend. TCP gets a reset: the kernel sends "port unreachable" to one client once a second, and
- * others would wait (icmp_ratelimit, icmp_msgs_per_sec).
+ * The chain that refuses what is beyond a limit. It lets go what was translated: an endpoint may have the address and port of a frontend.
+ * TCP gets a reset: the kernel sends "port unreachable" to one client once a second, and others would wait (icmp_ratelimit,
+ * icmp_msgs_per_sec).
  */
 export function overLimitRules(): NftChain {
   const translated: NftRule = {
