@@ -2,14 +2,15 @@
  * Warns where the kernel's table of connections is nearly full, and names the clients and the destinations that fill it. A full table costs
  * every new connection of the node ("nf_conntrack: table full, dropping packet").
  */
-import { type Address, addressOfBytes, endpointText, type Family, type Protocol, portOf } from '../base/address.ts';
+import { addressOfText, endpointText, type Family, portOf } from '../base/address.ts';
 import { causeOf } from '../base/cause.ts';
 import { breath, type Clock, sleep } from '../base/clock.ts';
 import { numberText, percentText } from '../inspect/wire/format.ts';
-import type { OpenFlowTable } from '../kernel/conntrack.ts';
+import type { FlowEntry, OpenFlowTable } from '../kernel/conntrack.ts';
 import { CONNTRACK_COUNT, CONNTRACK_MAX } from '../kernel/conntrack-settings.ts';
 import type { SettingFiles } from '../kernel/sysctls.ts';
-import type { FrontendAt } from '../proxy/model/claims.ts';
+import type { IsNodeAddress } from '../proxy/model/flow-leftovers.ts';
+import { type FrontendLookup, sentTo } from '../proxy/model/opening-flows.ts';
 import type { Log } from '../telemetry/log.ts';
 import { TroubleLog } from '../telemetry/trouble-log.ts';
 
@@ -30,8 +31,9 @@ export interface FullTableOptions {
   readonly clock: Clock;
   readonly settings: Pick<SettingFiles, 'read'>;
   readonly open: OpenFlowTable;
-  /** `namespace/name[:port]` of the Service with this frontend; undefined for none. */
-  readonly serviceAt: (at: FrontendAt) => string | undefined;
+  readonly lookup: FrontendLookup;
+  /** Which addresses take node ports. */
+  readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
   readonly signal: AbortSignal;
 }
 
@@ -76,15 +78,16 @@ interface Talkers {
   readonly destinations: Counts;
 }
 
-async function talkers({ open, serviceAt, signal }: FullTableOptions): Promise<Talkers> {
+async function talkers({ open, lookup, nodeAddresses, signal }: FullTableOptions): Promise<Talkers> {
   const [clients, destinations] = [new Tally(), new Tally()];
+  const isOfNode = { IPv4: await nodeAddresses('IPv4'), IPv6: await nodeAddresses('IPv6') };
   const table = await open();
   try {
     let read = 0;
     for (const part of table.entries()) {
-      for (const { family, protocol, source, destination } of part) {
-        clients.add(source.slice(0, -2));
-        destinations.add(`${family} ${protocol} ${destination}`);
+      for (const entry of part) {
+        clients.add(entry.source.slice(0, -2), entry);
+        destinations.add(`${entry.protocol} ${entry.destination}`, entry);
       }
       read += part.length;
       if (read >= MAX_READ) break;
@@ -95,23 +98,15 @@ async function talkers({ open, serviceAt, signal }: FullTableOptions): Promise<T
     table.close();
   }
   return {
-    clients: clients.top().map(([bytes, entries]) => ({ name: addressOf(bytes), entries })),
-    destinations: destinations.top().map(([key, entries]) => ({ name: destinationText(key, serviceAt), entries })),
+    clients: clients.top(({ source }) => addressOfText(source.slice(0, -2))),
+    destinations: destinations.top((entry) => {
+      const { family, protocol, destination } = entry;
+      const [address, port] = [destination.slice(0, -2), portOf(destination.slice(-2))];
+      const service = sentTo(entry, isOfNode[family](address), lookup)?.id;
+      const text = `${endpointText(addressOfText(address), port)}/${protocol}`;
+      return service === undefined ? text : `Service ${service} at ${text}`;
+    }),
   };
-}
-
-/** `Service shop/web at 10.96.0.10:80/TCP`, or `192.0.2.1:443/TCP` */
-function destinationText(key: string, serviceAt: FullTableOptions['serviceAt']): string {
-  const [, family = '', protocol = '', socket = ''] = /^(\S+) (\S+) (.*)$/s.exec(key) ?? [];
-  const [address, port] = [addressOf(socket.slice(0, -2)), portOf(socket.slice(-2))];
-  const at = { family: family as Family, protocol: protocol as Protocol, address, port };
-  const service = serviceAt(at) ?? serviceAt({ ...at, address: undefined });
-  const text = `${endpointText(address, port)}/${protocol}`;
-  return service === undefined ? text : `Service ${service} at ${text}`;
-}
-
-function addressOf(bytes: string): Address {
-  return addressOfBytes(Buffer.from(bytes, 'latin1'));
 }
 
 function fullText(entries: number, limit: number, { clients, destinations }: Talkers): string {
@@ -125,16 +120,18 @@ function fullText(entries: number, limit: number, { clients, destinations }: Tal
 }
 
 class Tally {
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new Map<string, { readonly first: FlowEntry; entries: number }>();
 
-  /** Names beyond the limit are left out: those with many entries were among the first. */
-  add(name: string): void {
-    const count = this.#counts.get(name);
-    if (count !== undefined) this.#counts.set(name, count + 1);
-    else if (this.#counts.size < MAX_NAMES) this.#counts.set(name, 1);
+  /** Keys beyond the limit are left out: those with many entries were among the first. */
+  add(key: string, entry: FlowEntry): void {
+    const known = this.#counts.get(key);
+    if (known !== undefined) known.entries += 1;
+    else if (this.#counts.size < MAX_NAMES) this.#counts.set(key, { first: entry, entries: 1 });
   }
 
-  top(): readonly (readonly [name: string, count: number])[] {
-    return [...this.#counts].sort(([, a], [, b]) => b - a).slice(0, TOP);
+  /** `nameOf` names a key by its first entry. */
+  top(nameOf: (first: FlowEntry) => string): Counts {
+    const sorted = [...this.#counts.values()].sort((a, b) => b.entries - a.entries).slice(0, TOP);
+    return sorted.map(({ first, entries }) => ({ name: nameOf(first), entries }));
   }
 }

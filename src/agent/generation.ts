@@ -87,7 +87,8 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   });
   const filling = watchFullTable({
     ...{ log, clock, signal, settings: options.platform.kernel.settings, open: options.platform.kernel.openFlowTable },
-    serviceAt: (at) => agent.model.frontend(at)?.id,
+    lookup: (at) => agent.model.frontend(at),
+    nodeAddresses: agent.onNode.nodeAddresses,
   }).then(() => aborted(signal));
   const syncing = scheduler.start(signal);
   try {

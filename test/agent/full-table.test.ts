@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { watchFullTable } from '../../src/agent/full-table.ts';
 import { type Address, addressBytes, portBytes } from '../../src/base/address.ts';
 import type { FlowEntry } from '../../src/kernel/conntrack.ts';
+import type { ServicePort } from '../../src/proxy/model/service-port.ts';
 import { FakeClock } from '../helpers/base/fake-clock.ts';
 
 const PERIOD = 10_000;
@@ -30,8 +31,11 @@ function watched(entries: readonly FlowEntry[] = []) {
           ? Promise.reject(new Error('EMFILE: too many open files'))
           : Promise.resolve(name.endsWith('_max') ? state.limit : state.count),
     },
-    serviceAt: ({ address = 'any', port, protocol }) =>
-      ['10.96.0.10:80/TCP', 'any:30080/TCP'].includes(`${address}:${port}/${protocol}`) ? 'shop/web' : undefined,
+    lookup: ({ address = 'any', port, protocol }) => {
+      const isOurs = ['10.96.0.10:80/TCP', 'any:30080/TCP'].includes(`${address}:${port}/${protocol}`);
+      return isOurs ? ({ id: 'shop/web' } as ServicePort) : undefined;
+    },
+    nodeAddresses: () => Promise.resolve((address) => address === addressBytes('192.168.77.2' as Address)),
     open: () => {
       state.readings += 1;
       if (state.refuses) return Promise.reject(new Error('EPERM: operation not permitted'));
@@ -90,11 +94,16 @@ describe('a table of connections', () => {
   });
 
   it('of which the size cannot be read is looked at again, and a node port is named by its Service', async () => {
-    const { look, state, end } = watched([entry('203.0.113.9', '192.168.77.2', 30_080)]);
+    const { look, state, end } = watched([
+      entry('203.0.113.9', '192.168.77.2', 30_080),
+      entry('10.244.1.13', '192.0.2.1', 30_080),
+    ]);
     state.limit = 'EMFILE';
     assert.deepEqual(await look(1000), []);
     state.limit = '1000';
-    assert.match((await look(950)).join(), /Destinations: Service shop\/web at 192\.168\.77\.2:30080\/TCP \(1\)/);
+    const told = (await look(950)).join();
+    assert.match(told, /Destinations: Service shop\/web at 192\.168\.77\.2:30080\/TCP \(1\)/);
+    assert.match(told, /, 192\.0\.2\.1:30080\/TCP \(1\)/, 'another machine has no node port of ours');
     await end();
   });
 

@@ -33,6 +33,17 @@ import type { ServicePort, ServicePortKey } from './service-port.ts';
 /** The ServicePort of a frontend; undefined when there is no such frontend. */
 export type FrontendLookup = (at: FrontendAt) => ServicePort | undefined;
 
+/** The ServicePort to whose frontend a flow was sent; undefined for none. `isOfNode`: its destination is an address that takes node ports. */
+export function sentTo(
+  { family, protocol, destination }: Pick<FlowEnds, 'family' | 'protocol' | 'destination'>,
+  isOfNode: boolean,
+  lookup: FrontendLookup,
+): ServicePort | undefined {
+  const at = { family, protocol, port: portOf(destination.slice(-2)) };
+  const found = lookup({ ...at, address: addressOfText(destination.slice(0, -2)) });
+  return found ?? (isOfNode ? lookup({ ...at, address: undefined }) : undefined);
+}
+
 export class OpeningFlows {
   readonly left = new Leftovers();
   readonly #lookup: FrontendLookup;
@@ -72,9 +83,7 @@ export class OpeningFlows {
     const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];
     const at = { family, protocol, port: portOf(port) };
     const isOfNode = nodes.now(address);
-    const owner =
-      this.#lookup({ ...at, address: addressOfText(address) }) ??
-      (isOfNode ? this.#lookup({ ...at, address: undefined }) : undefined);
+    const owner = sentTo({ family, protocol, destination }, isOfNode, this.#lookup);
     if (owner !== undefined) {
       return this.#targetsOf(owner).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: owner.key };
     }
