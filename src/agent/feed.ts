@@ -71,7 +71,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache: Cache = new Cache({
     clock: realClock,
     onSteps: () => intake.stepped(),
-    onChange: () => (recordsRamps ? ramps.save(cache.ramps) : undefined),
+    onChange: () => (recordsRamps ? ramps.save(cache.growing.ramps) : undefined),
   });
   const numbers = recorder === undefined ? {} : { numbers: recorder.numbers };
   const ledger = new ChangeLedger({ clock: realClock, hasChanges: () => cache.hasChanges, ...numbers });

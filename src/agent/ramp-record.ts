@@ -43,8 +43,7 @@ export class RampRecord {
   }
 
   /** Replaces the file; without endpoints there is none. */
-  save(ramps: Iterable<Ramp>): void {
-    const all = [...ramps];
+  save(all: readonly Ramp[]): void {
     if (all.length === 0 && this.#isEmpty) return;
     try {
       if (all.length === 0) this.#file.remove();

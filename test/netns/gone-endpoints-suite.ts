@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { AgentProcess, LogLine } from '../../src/cli/lab/agent-process.ts';
-import type { HostAnswer } from '../../src/cli/lab/host-process.ts';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
+import { answerText } from '../helpers/cli/lab/answer-text.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
@@ -35,9 +35,6 @@ const CLIENTS = [
   { name: 'the node', host: 'node', to: (w: StoryCluster) => ({ address: w.clusterIP(10), port: PORT }) },
   { name: 'a client outside', host: 'client', to: (w: StoryCluster) => ({ address: w.node, port: NODE_PORT }) },
 ] as const;
-
-const text = (answer: HostAnswer) =>
-  answer.outcome === 'reply' ? answer.by : answer.outcome === 'error' ? answer.error : answer.outcome;
 
 export function describeGoneEndpoints({ mode, hangs, patience }: GoneOptions): void {
   for (const w of [cluster('IPv4'), cluster('IPv6')]) {
@@ -109,7 +106,7 @@ export function describeGoneEndpoints({ mode, hangs, patience }: GoneOptions): v
         connections += 1;
         const asks = CLIENTS.map(({ host, to }) => {
           const kept = `connection ${connections}`;
-          return async () => text(await lab.ask(host, { ...to(w), timeout: hangs, keep: kept }));
+          return async () => answerText(await lab.ask(host, { ...to(w), timeout: hangs, keep: kept }));
         });
         for (const ask of asks) assert.equal(await ask(), 'pod-1');
         return asks;

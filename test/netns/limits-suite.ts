@@ -4,6 +4,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { Lab } from '../../src/cli/lab/lab.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { until } from '../helpers/base/until.ts';
+import { answerText } from '../helpers/cli/lab/answer-text.ts';
 import { ManifestNode } from '../helpers/cli/lab/manifest-node.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { shellCommands } from '../helpers/kernel/shell-commands.ts';
@@ -99,8 +100,7 @@ export function limitedLab(w: ReturnType<typeof cluster>, options: LimitsOptions
     /** A new connection that stays open: the Pod that answered, or how it ended. */
     async open(from: string, to = { address: w.clusterIP(10), port: PORT }): Promise<string> {
       connections += 1;
-      const answer = await lab.ask(from, { ...to, timeout: 2000, keep: `connection ${connections}` });
-      return answer.outcome === 'reply' ? answer.by : answer.outcome === 'error' ? answer.error : answer.outcome;
+      return answerText(await lab.ask(from, { ...to, timeout: 2000, keep: `connection ${connections}` }));
     },
     /** The counter of a limit. */
     async refused(limit: string): Promise<number> {

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { type Address, FAMILIES, type Family } from '../../src/base/address.ts';
-import type { HostAnswer } from '../../src/cli/lab/host-process.ts';
 import { Host, Lab } from '../../src/cli/lab/lab.ts';
 import { Namespaces } from '../../src/cli/lab/network.ts';
 import { NftNetlink } from '../../src/kernel/nftables-netlink.ts';
@@ -11,6 +10,7 @@ import { nftablesMode } from '../../src/proxy/modes/nftables/index.ts';
 import { cluster } from '../conformance/cluster.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { clusterCidr, POD_PORT, PORT, pods } from '../conformance/stories/build.ts';
+import { answerText } from '../helpers/cli/lab/answer-text.ts';
 import { service, slice } from '../helpers/cluster/objects.ts';
 import { fatesIn } from '../helpers/inspect/explain/views.ts';
 import { FakeIptables } from '../helpers/kernel/fake-iptables.ts';
@@ -22,9 +22,6 @@ import { viewOf } from './same-fates.ts';
 
 const CLIENTS = 40;
 const TIMEOUT = 4000;
-
-const by = (answer: HostAnswer) =>
-  answer.outcome === 'reply' ? answer.by : answer.outcome === 'error' ? answer.error : answer.outcome;
 
 function web(clusterIP: string, balance: string, family: Family): object {
   const spec = { clusterIP, clusterIPs: [clusterIP], ipFamilies: [family], ports: [{ port: PORT }] };
@@ -55,7 +52,7 @@ for (const family of FAMILIES) {
     });
 
     const ask = async (from: string, keep?: string) =>
-      by(await lab.ask('pod-3', { address: w.clusterIP(10), port: PORT, from, timeout: TIMEOUT, keep }));
+      answerText(await lab.ask('pod-3', { address: w.clusterIP(10), port: PORT, from, timeout: TIMEOUT, keep }));
     async function served(balance: string): Promise<Rig> {
       const state = {
         objects: [web(w.clusterIP(10), balance, family), pods(w, 'pod-1', 'pod-2', 'other')],
@@ -195,7 +192,7 @@ describe('a stable choice, by two nodes', () => {
     for (const node of ['a', 'b'] as const) await ways.serve(node, balance);
     const client = ways.hosts.get('client') ?? assert.fail();
     const ask = async (i: number) =>
-      by(
+      answerText(
         await client.command({
           ...{ kind: 'ask', protocol: 'TCP', address: VIP, port: PORT, timeout: TIMEOUT },
           ...{ from: `192.0.2.${100 + i}`, keep: `${balance} ${i}` },

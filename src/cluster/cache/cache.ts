@@ -97,7 +97,7 @@ export class Cache implements CachedObjects {
     return this.#ramps === undefined ? slices : this.#ramps.applied(key, slices);
   }
 
-  /** What the weights that grow depend on now: the same object until that changes. */
+  /** The endpoints whose weights grow, and the moment of these weights: the same object until that changes. */
   get growing(): RampsMoment {
     return this.#ramps?.moment ?? NOTHING_GROWS;
   }
@@ -105,11 +105,6 @@ export class Cache implements CachedObjects {
   /** Sets the weights that grow to those of a recorded moment. */
   replayGrowing(moment: RampsMoment): void {
     if (this.#ramps !== undefined || moment.ramps.length > 0) this.#rampsOf()?.replay(moment);
-  }
-
-  /** The endpoints whose weights grow. */
-  get ramps(): Iterable<Ramp> {
-    return this.#ramps?.all() ?? NONE;
   }
 
   /** Goes on with those of an earlier agent. Call it when all lists are complete. */

@@ -10,7 +10,7 @@ export interface PresentObjects extends ModelObjects {
   services(): Iterable<Service>;
   readonly serviceCount: number;
   readonly slices: SliceLookup;
-  /** What weights that grow depend on (slow start): the same object until that changes. */
+  /** The endpoints whose weights grow (slow start): the same object until that changes. */
   readonly growing: RampsMoment;
 }
 

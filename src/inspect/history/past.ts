@@ -75,7 +75,7 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   return { objects: store, records: later };
 }
 
-/** What weights that grow depended on at a moment; undefined where no record up to then tells. */
+/** The endpoints whose weights grew at a moment; undefined where no record up to then tells. */
 function growingAt(records: readonly LogRecord[], moment: number): RampsMoment | undefined {
   return records.filter(hasGrowing).findLast(({ endedAt }) => endedAt <= moment)?.growing;
 }

@@ -37,7 +37,7 @@ export interface ModelChanges {
 export interface ProxyModelOptions {
   /** Serve spec.externalIPs. Without it no tenant can claim an address by that field (KEP-5707, CVE-2020-8554). */
   readonly servesExternalIPs?: boolean;
-  /** What the mode can do of what a Service asks for. */
+  /** The abilities of the mode. A fault of the Service tells what it asks for beyond them. */
   readonly mode?: Pick<ModeDescriptor, 'hashesClients' | 'limits'>;
 }
 

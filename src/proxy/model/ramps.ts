@@ -86,7 +86,7 @@ export class Ramps {
     this.#schedule();
   }
 
-  /** What the weights depend on now: the same object until that changes. */
+  /** The endpoints that grow now: the same object until that changes. */
   get moment(): RampsMoment {
     this.#moment ??= this.#count === 0 ? NOTHING_GROWS : { at: this.#seen, ramps: [...this.all()] };
     return this.#moment;

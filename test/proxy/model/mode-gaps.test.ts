@@ -1,4 +1,4 @@
-/** What a Service asks for and a mode cannot do: the mode does the rest, and one fault tells of each. */
+/** A Service asks for more than a mode can do: the mode does the rest, and one fault tells of each gap. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeService } from '../../../src/cluster/api/decode/service.ts';

@@ -56,7 +56,7 @@ class World {
         this.steps += 1;
       },
       onChange: () => {
-        this.saved = [...this.cache.ramps];
+        this.saved = [...this.cache.growing.ramps];
       },
     });
   }

@@ -15,6 +15,7 @@ import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
+import { CHAINS_AT_ONCE, savedCounters } from '../netfilter/rule-connections.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
 import {
@@ -31,9 +32,6 @@ interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 
   readonly settings: IptablesSettings;
   readonly sysctls: Sysctls;
 }
-
-/** Chains that are read before the event loop runs again: a few milliseconds. */
-const CHAINS_AT_ONCE = 16;
 
 export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
   const own = new OwnWrites();
@@ -123,7 +121,10 @@ class IptablesFamily extends RulesFamily {
     for (const [chain, port] of written) {
       const counters = await probe?.kernelCounters?.({ table: 'nat', chain }, signal);
       // The legacy variant cannot read one chain: one process reads all.
-      if (counters === undefined) return await savedCounters(tools, chains, signal);
+      if (counters === undefined) {
+        const all = await savedCounters(tools, signal);
+        return new Map(written.map(([name, of]) => [of, all.get(name) ?? []]));
+      }
       counts.set(port, counters);
       if (counts.size % CHAINS_AT_ONCE === 0) await breath();
     }
@@ -157,22 +158,5 @@ export async function readCounts(
     const packets = counters.length === of ? counters[index] : undefined;
     if (packets !== undefined) counts.push({ what, family: tools.family, packets });
   }
-  return counts;
-}
-
-/** The packets of each rule of these chains of nat, as iptables-save prints them. Throws when the tool fails. */
-async function savedCounters(
-  tools: IptablesTools,
-  chains: ReadonlyMap<string, LimitedPort>,
-  signal: AbortSignal,
-): Promise<Map<LimitedPort, number[]>> {
-  const counts = new Map<LimitedPort, number[]>();
-  const read = (line: string) => {
-    // [12:720] -A KUBE-LIM-… -m hashlimit …
-    const [, count, chain = ''] = /^\[(\d+):\d+\] -A (\S+)/.exec(line) ?? [];
-    const port = chains.get(chain);
-    if (port !== undefined) counts.set(port, [...(counts.get(port) ?? []), Number(count)]);
-  };
-  await tools.saveCounters('nat', read, signal);
   return counts;
 }

@@ -30,7 +30,7 @@ type Writable = Map<string, CountedFrontend & { readonly packets: number }>;
 type ChainMap = ReadonlyMap<ChainKey, Chain | undefined>;
 
 /** Chains that are read before a sync may begin: a few milliseconds. */
-const CHAINS_AT_ONCE = 16;
+export const CHAINS_AT_ONCE = 16;
 /** The legacy variant reads the counters of so many chains before a write: more would delay the write by a second. */
 const MAX_COUNTED_CHAINS = 2000;
 /** Limit of frontends whose rules were removed since the last scrape. */
@@ -197,12 +197,23 @@ export function packetsOf(rule: Rule, packets: RulePackets): number {
   return packets.get(counted(rule)?.name ?? '')?.packets ?? 0;
 }
 
-/** The counters of these chains as iptables-save prints them. Throws when the tool fails. */
+/** The counters of these chains. Throws when the tool fails. */
 async function savedPackets(
   tools: IptablesTools,
   chains: ReadonlyMap<ChainKey, Chain>,
   signal: AbortSignal,
 ): Promise<Writable> {
+  const counters = await savedCounters(tools, signal);
+  const packets: Writable = new Map();
+  for (const [key, chain] of chains) addPackets(packets, chain, counters.get(splitChainKey(key).chain) ?? []);
+  return packets;
+}
+
+/** The packets of all rules of nat by their chain, in order, as iptables-save prints them. Throws when the tool fails. */
+export async function savedCounters(
+  tools: IptablesTools,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, readonly number[]>> {
   const counters = new Map<string, number[]>();
   await tools.saveCounters(
     'nat',
@@ -217,7 +228,5 @@ async function savedPackets(
     },
     signal,
   );
-  const packets: Writable = new Map();
-  for (const [key, chain] of chains) addPackets(packets, chain, counters.get(splitChainKey(key).chain) ?? []);
-  return packets;
+  return counters;
 }

@@ -20,7 +20,7 @@ import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import type { NftablesSettings } from './chains.ts';
 import { NftablesDesired } from './desire.ts';
-import { frontendOf, LAYOUT, limitChain, limitId, SETS, udpFrontendsIn } from './table-layout.ts';
+import { frontendOf, LAYOUT, limitChain, portId, SETS, udpFrontendsIn } from './table-layout.ts';
 
 interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
@@ -141,7 +141,7 @@ class NftablesFamily implements FamilyMode {
 
   async limitCounts(ports: readonly LimitedPort[]): Promise<ReadonlyMap<LimitedPort, readonly number[]>> {
     if (!this.isKnown || this.isEmpty) return new Map();
-    const chains = new Map(ports.map((port) => [limitChain(limitId(port)), port]));
+    const chains = new Map(ports.map((port) => [limitChain(portId(port)), port]));
     const counts = await this.#kernel.ruleCounts(this.family, [...chains.keys()]);
     return new Map([...chains].map(([chain, port]) => [port, counts.get(chain) ?? []]));
   }

@@ -27,10 +27,10 @@ import {
   type LocalPolicySpec,
   limitChain,
   limitedName,
-  limitId,
   localPolicyName,
   memorySet,
   ownId,
+  portId,
   REFUSE,
   REFUSE_OVER_LIMIT,
   type SetName,
@@ -266,7 +266,7 @@ class LimitedChains {
   readonly #owner: ServiceKey;
 
   constructor({ id, protocol, service }: ServicePort, limits: readonly Limit[]) {
-    this.#id = limitId({ id, protocol });
+    this.#id = portId({ id, protocol });
     this.#owner = service;
     this.#add(limitChain(this.#id), limitRules(this.#id, limits));
     this.chains.set(REFUSE_OVER_LIMIT, overLimitRules());
@@ -296,7 +296,7 @@ interface StickyChains {
 }
 
 function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChains {
-  const id = ownId(port.id, port.protocol.toLowerCase());
+  const id = portId(port);
   const chains = new Map<string, NftChain>();
   const add = (name: string, chain: NftChain) => chains.set(name, { ...chain, owner: port.service });
   const memories = new Set<string>();

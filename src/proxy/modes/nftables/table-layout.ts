@@ -190,8 +190,8 @@ function backendsWord(entry: EntryPoint, isLocal: boolean, masquerades: boolean)
   return isLocal ? '-here' : '-pods';
 }
 
-/** The id in the names of the chains and the set of a ServicePort with limits. */
-export function limitId({ id, protocol }: { readonly id: string; readonly protocol: Protocol }): string {
+/** That id of a ServicePort as a whole. */
+export function portId({ id, protocol }: { readonly id: string; readonly protocol: Protocol }): string {
   return ownId(id, protocol.toLowerCase());
 }
 
