@@ -10,6 +10,7 @@ import { SOURCE_KINDS, type SourceEvent } from '../../proxy/model/events.ts';
 import { Flows } from '../../proxy/model/flows.ts';
 import { MODES } from '../../proxy/model/modes.ts';
 import { ProxyModel } from '../../proxy/model/proxy-model.ts';
+import { NOTHING_GROWS, type RampsMoment } from '../../proxy/model/ramps.ts';
 import { iptablesMode } from '../../proxy/modes/iptables/index.ts';
 import { ipvsMode } from '../../proxy/modes/ipvs/index.ts';
 import type { Mode } from '../../proxy/modes/mode.ts';
@@ -104,10 +105,12 @@ class ReplayStart {
   readonly #store = new ObjectStore();
   readonly #time = new RecordedTime();
   #plans: Plan[] = [];
+  #growing: RampsMoment;
   #isFirst = true;
 
   constructor(start: StartLine, kernels: ReplayKernels) {
     this.start = start;
+    this.#growing = start.growing ?? NOTHING_GROWS;
     const onPlan = (plan: Plan) => this.#plans.push(plan);
     const { clock, modeTime } = this.#time;
     this.parts = replayedParts({ recorded: start.parts, kernels, clock, modeTime, onPlan });
@@ -121,7 +124,7 @@ class ReplayStart {
   async complete(signal: AbortSignal): Promise<void> {
     for (const of of SOURCE_KINDS) this.parts.cache.take({ kind: 'synced', of });
     this.#time.set(this.start.at, []);
-    if (this.start.growing !== undefined) this.parts.cache.replayGrowing(this.start.growing);
+    this.parts.cache.replayGrowing(this.#growing);
     if (this.start.isWritten) await this.parts.loop.sync(signal);
   }
 
@@ -133,7 +136,9 @@ class ReplayStart {
       const change = this.changes.shift();
       if (change !== undefined) this.take(change.delta);
     }
-    if (record.growing !== undefined) this.parts.cache.replayGrowing(record.growing);
+    // Also where it is as before: endpoints of the changes would begin to grow at the time of the replay.
+    this.#growing = record.growing ?? this.#growing;
+    this.parts.cache.replayGrowing(this.#growing);
     const facts = { number, at, trigger };
     if (!hasWritten) {
       const why = 'the recorded sync failed: its changes follow with the next one';
